@@ -40,7 +40,10 @@ def main(argv: Argv = None) -> None:
     frames = {path.stem: frame(path) for path in args.tables if path.stem in needed}
     results, rows = [], []
     for paper, where in zip(papers, written, strict=True):
-        checked = [Checked(each, check(each, frames), where.get(each.name, Entry())) for each in paper.claims]
+        checked = [
+            Checked(each, check(each, frames), where.get(each.name, Entry()))
+            for each in paper.claims
+        ]
         results.append((paper, checked))
         found = counts(each.outcome for each in checked)
         outcomes = ", ".join(f"{count} {words}" for count, words in found.values())

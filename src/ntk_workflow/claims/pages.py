@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.claims import wording
@@ -21,26 +20,18 @@ from ntk_workflow.claims.checking import (
 from ntk_workflow.claims.papers import Claim, Entry, Paper
 from ntk_workflow.pages.rendering import render, shown
 
+#: Headings of the kinds of claims, and what they are.
 KINDS = {
     "theory": (
         "Theorems, corollaries, propositions and lemmas",
-        "Put to numbers: by networks of growing width, by eigenvalue solvers, by the limits that "
-        "expansions approach.",
+        "Put to numbers: networks of growing width, eigenvalue solvers, limits of expansions.",
     ),
     "experiment": (
         "Experiments",
-        "The published experiments' statements, compared with this run's own cells and trainings. "
-        "“Always” is taken at its word.",
+        "What the published experiments show, compared with this run. “Always” is taken at its word.",
     ),
-    "erratum": (
-        "Misprints",
-        "Formulas as they are printed, where the paper contradicts itself or errs. The corrected "
-        "formula is a claim of its own.",
-    ),
-    "limit": (
-        "Where the statements end",
-        "What the paper does not say, or only hopes: how far its statements reach.",
-    ),
+    "erratum": ("Misprints", "Formulas as they are printed. The corrected one is another claim."),
+    "limit": ("Where the statements end", "What the paper does not say, or only hopes."),
 }
 SIGNS = {"==": "=", "<=": "≤", ">=": "≥"}
 MISPRINT, NO_MISPRINT = "misprint confirmed", "right as printed"
@@ -68,10 +59,11 @@ class Checked:
     finding: Finding
     entry: Entry
 
-    @cached_property
+    @property
     def outcome(self) -> str:
         """The verdict, which of a formula as printed says whether it is a misprint."""
-        return outcome(self.claim.kind, self.finding.verdict)
+        verdict = self.finding.verdict
+        return ERRATA.get(verdict, verdict) if self.claim.kind == "erratum" else verdict
 
     @property
     def mark(self) -> tuple[str, str]:
@@ -86,13 +78,13 @@ class Checked:
             return f"{head} {finding.condition}"
         return f"{outcome} (here: {finding.at_this_size})" if finding.at_this_size else outcome
 
-    @cached_property
+    @property
     def quantity(self) -> str:
         """What is compared, in words or symbols."""
         words = wording.in_words(self.claim.quantity, self._columns)
         return f"mean of {words}" if self.claim.statistic == "mean" else words
 
-    @cached_property
+    @property
     def target(self) -> str:
         """How the quantity was to compare with what."""
         claim = self.claim
@@ -104,7 +96,7 @@ class Checked:
             text += f" ({_number(expected)})"
         return f"{text} {room} {_number(claim.tolerance)}" if claim.tolerance else text
 
-    @cached_property
+    @property
     def _columns(self) -> dict[str, str]:
         """Words for the columns of numerical experiments, which only their names tell apart."""
         claim = self.claim
@@ -114,7 +106,7 @@ class Checked:
             words[f"{join.prefix}_value"] = f"{join.prefix} {_measured(join.where) or measured}"
         return words if measured else {}
 
-    @cached_property
+    @property
     def slice(self) -> str:
         """Which rows the claim is about, and what is joined to them, in one line."""
         parts = [" and ".join(self.claim.where)]
@@ -123,12 +115,12 @@ class Checked:
             parts.append(f"{join.prefix}: {f'previous {join.previous}' if join.previous else rows}")
         return "; ".join(parts)
 
-    @cached_property
+    @property
     def rows(self) -> str:
         """The same in words, where it says more than the quantity does."""
-        parts = [_all_in_words(_others(self.claim.where))]
+        parts = [_others(self.claim.where)]
         for join in self.claim.joins:
-            rows = _all_in_words(_others(join.where)) or ", ".join(map(wording.name, join.on))
+            rows = _others(join.where) or ", ".join(map(wording.name, join.on))
             previous = f"the next smaller {wording.name(join.previous or '')}"
             parts.append(f"{join.prefix}: {previous if join.previous else rows}")
         return "; ".join(filter(None, parts))
@@ -151,7 +143,7 @@ class Checked:
         columns = [each for each in table.columns if each.name in names]
         return {wording.name(it.name): it.metadata[b"description"].decode() for it in columns}
 
-    @cached_property
+    @property
     def measured(self) -> str:
         """The quantity with its number, and what it was to be."""
         finding = self.finding
@@ -229,11 +221,6 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked
     return render(template, papers=values, **texts)
 
 
-def outcome(kind: str, verdict: str) -> str:
-    """Return what a verdict says: of a formula as printed, whether it is a misprint."""
-    return ERRATA.get(verdict, verdict) if kind == "erratum" else verdict
-
-
 def counts(outcomes: Iterable[str]) -> dict[str, tuple[int, str]]:
     """Return how often every outcome is there, and the words for it."""
     found = Counter(outcomes)
@@ -243,21 +230,17 @@ def counts(outcomes: Iterable[str]) -> dict[str, tuple[int, str]]:
 
 def _measured(where: Sequence[str]) -> str:
     """Return in words which measurements of numerical experiments are selected."""
-    texts = [text for part in where for text in _STATEMENTS.findall(part)]
-    names = [name for text in texts for name in re.findall(r"'([^']+)'", text)]
+    names = re.findall(r"'([^']+)'", " ".join(_STATEMENTS.findall(" and ".join(where))))
     alike = os.path.commonprefix([f"{name}_" for name in names])  # noqa: RUF071, these are no paths
     alike = alike.rpartition("_")[0]
     return wording.name(alike) if alike else " or ".join(map(wording.name, names))
 
 
-def _others(where: Sequence[str]) -> list[str]:
-    """Return what else selects rows than the statements that the quantity names."""
-    return [rest for part in where if (rest := _STATEMENTS.sub("", part))]
+def _others(where: Sequence[str]) -> str:
+    """Return in words what else selects rows than the statements that the quantity names."""
+    others = [_STATEMENTS.sub("", part) for part in where]
+    return ", ".join(wording.in_words(part) for part in others if part)
 
 
 def _number(value: float | None) -> str:
     return shown(value).replace("-", "−")
-
-
-def _all_in_words(where: Sequence[str]) -> str:
-    return ", ".join(map(wording.in_words, where))

@@ -148,7 +148,9 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
                 columns(text)
             except SyntaxError as error:
                 raise ClaimError(f"claim {claim.name}: {key}: {text!r}: {error.msg}") from None
-    paper = Paper(name, content["title"], content["citation"], claims, content.get("statements", {}))
+    paper = Paper(
+        name, content["title"], content["citation"], claims, content.get("statements", {})
+    )
     for statement, tested in paper.coverage.items():
         reason = paper.statements[statement]
         if reason and tested:
