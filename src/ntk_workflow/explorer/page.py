@@ -1,6 +1,7 @@
 """The explorer's page: charts, their data and the library that draws them, in one file."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ from markupsafe import Markup
 
 from ntk_workflow.claims.papers import Paper
 from ntk_workflow.explorer import data
-from ntk_workflow.explorer.charts import charts
+from ntk_workflow.explorer.charts import CHARTS
 from ntk_workflow.explorer.data import Tables
 from ntk_workflow.explorer.pairs import pairs
 from ntk_workflow.pages.rendering import in_script, render
@@ -40,10 +41,8 @@ def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
         rows = frames["training"]
         network = rows["experiment"] + " · " + rows["dataset"] + " · " + rows["model"]
         frames["training"] = rows.assign(network=network + " · " + rows["activation"])
-    if "angle" not in frames["depth"]:
-        frames["depth"] = frames["depth"].assign(angle=None, angle_low=None, angle_high=None)
     held = {name: data.columns(rows) for name, rows in frames.items() if not rows.empty}
-    specs = {name: spec for name, spec in charts().items() if NEEDED[name] in held}
+    specs = {name: spec for name, spec in deepcopy(CHARTS).items() if NEEDED[name] in held}
     for name, spec in specs.items():
         _fix_scales(spec, held[NEEDED[name]])
     content = {"data": held, "specs": specs, "claims": data.claims(tables, papers)}
