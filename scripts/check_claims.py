@@ -45,8 +45,7 @@ def main(argv: Argv = None) -> None:
             for each in paper.claims
         ]
         results.append((paper, checked))
-        found = counts(each.outcome for each in checked)
-        outcomes = ", ".join(f"{count} {words}" for count, words in found.values())
+        outcomes = ", ".join(f"{count} {words}" for count, words in counts(checked).values())
         log.info("%s: %s", paper.name, outcomes)
         for each in checked:
             claim = each.claim

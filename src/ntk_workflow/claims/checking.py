@@ -295,8 +295,8 @@ def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.Dat
 def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
     """Return what an expression of a claim gives for each row: booleans or numbers.
 
-    It is evaluated as by `pandas.DataFrame.eval`, which is given ``.max('model')``, too: the largest
-    value in the rows with the same model.
+    It is evaluated as by `pandas.DataFrame.eval`, with ``.max('model')`` beside: the largest value
+    in the rows with the same model.
 
     Raises:
         ClaimError: if it does not fit the rows, in one line.

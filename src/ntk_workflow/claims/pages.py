@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ntk_conditioning.tables import TABLES
@@ -26,10 +26,7 @@ KINDS = {
         "Theorems, corollaries, propositions and lemmas",
         "Put to numbers: networks of growing width, eigenvalue solvers, limits of expansions.",
     ),
-    "experiment": (
-        "Experiments",
-        "What the published experiments show, compared with this run. “Always” is taken at its word.",
-    ),
+    "experiment": ("Experiments", "What the published experiments show, compared with this run."),
     "erratum": ("Misprints", "Formulas as they are printed. The corrected one is another claim."),
     "limit": ("Where the statements end", "What the paper does not say, or only hopes."),
 }
@@ -66,9 +63,9 @@ class Checked:
         return ERRATA.get(verdict, verdict) if self.claim.kind == "erratum" else verdict
 
     @property
-    def mark(self) -> tuple[str, str]:
-        """A sign for the outcome, and its class in the style of the HTML page."""
-        return MARKS[self.outcome][:2]
+    def mark(self) -> tuple[str, str, str]:
+        """A sign for the outcome, its class in the style of the HTML page, and words."""
+        return MARKS[self.outcome]
 
     @property
     def verdict(self) -> str:
@@ -111,8 +108,8 @@ class Checked:
         """Which rows the claim is about, and what is joined to them, in one line."""
         parts = [" and ".join(self.claim.where)]
         for join in self.claim.joins:
-            rows = " and ".join(join.where) or join.table
-            parts.append(f"{join.prefix}: {f'previous {join.previous}' if join.previous else rows}")
+            rows = f"previous {join.previous}" if join.previous else " and ".join(join.where)
+            parts.append(f"{join.prefix}: {rows or join.table}")
         return "; ".join(parts)
 
     @property
@@ -133,15 +130,6 @@ class Checked:
         table = TABLES.get(self.claim.table)
         described = f": {table.description.partition('. ')[0].rstrip('.')}" if table else ""
         return "Table", f"{self.claim.table}{described}."
-
-    @property
-    def meanings(self) -> dict[str, str]:
-        """What the columns in the quantity mean, from their table's declaration."""
-        table, names = TABLES.get(self.claim.table), re.findall(r"\w+", self.claim.quantity)
-        if self._columns or not table:
-            return {}
-        columns = [each for each in table.columns if each.name in names]
-        return {wording.name(it.name): it.metadata[b"description"].decode() for it in columns}
 
     @property
     def measured(self) -> str:
@@ -191,7 +179,7 @@ class Checked:
 
     @property
     def paper_size(self) -> str:
-        return wording.in_words(self.claim.paper_size) if self.claim.paper_size else ""
+        return wording.in_words(self.claim.paper_size or "")
 
 
 #: The names in a selection of numerical experiments.
@@ -208,22 +196,21 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked
         for kind, (heading, words) in KINDS.items():
             if group := [each for each in checked if each.claim.kind == kind]:
                 section = {"kind": kind, "heading": heading, "words": words}
-                found = counts(each.outcome for each in group)
-                sections.append(section | {"checked": group, "counts": found})
+                sections.append(section | {"checked": group, "counts": counts(group)})
         by_name = {each.claim.name: each for each in checked}
         coverage = [
             (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
             for statement, claims in paper.coverage.items()
         ]
         values.append((paper, checked, sections, coverage))
-    outcomes = counts(each.outcome for _, checked in papers for each in checked)
+    outcomes = counts([each for _, checked in papers for each in checked])
     texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
     return render(template, papers=values, **texts)
 
 
-def counts(outcomes: Iterable[str]) -> dict[str, tuple[int, str]]:
+def counts(checked: Sequence[Checked]) -> dict[str, tuple[int, str]]:
     """Return how often every outcome is there, and the words for it."""
-    found = Counter(outcomes)
+    found = Counter(each.outcome for each in checked)
     words = {key: key if found[key] == 1 else MARKS[key][2] for key in MARKS}
     return {key: (found[key], words[key]) for key in MARKS if found[key]}
 

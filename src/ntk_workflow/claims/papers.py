@@ -148,18 +148,17 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
                 columns(text)
             except SyntaxError as error:
                 raise ClaimError(f"claim {claim.name}: {key}: {text!r}: {error.msg}") from None
-    paper = Paper(
-        name, content["title"], content["citation"], claims, content.get("statements", {})
-    )
+    statements = content.get("statements", {})
+    paper = Paper(name, content["title"], content["citation"], claims, statements)
     for statement, tested in paper.coverage.items():
-        reason = paper.statements[statement]
+        reason = statements[statement]
         if reason and tested:
             names = f"is tested by {tested[0].name}, and not: {reason}"
             raise ClaimError(f"statements: {statement} {names}")
         if not reason and not tested:
             raise ClaimError(f"statements: {statement} has no claim")
     placed = {claim.name for tested in paper.coverage.values() for claim in tested}
-    for claim in claims if paper.statements else ():
+    for claim in claims if statements else ():
         if claim.name not in placed:
             raise ClaimError(f"claim {claim.name}: its place, {claim.place}, is no statement")
     return paper

@@ -12,9 +12,8 @@ PHRASES = {
     r"\((\w+)(\.\w+\(\))\)": r"\1\2",
     r"\b(\w+) == \1\.(min|max)\([^)]*\)": r"\2 \1",
     r"(\w+)\.(min|max)\([^)]*\)": r"\2 \1",
-    r"\b(min|max) (\w+)": lambda found: (
-        {"min": "smallest ", "max": "largest "}[found[1]] + found[2]
-    ),
+    r"\bmin (\w+)": r"smallest \1",
+    r"\bmax (\w+)": r"largest \1",
     r"\.fillna\([^)]*\)": "",
     r"\.isna\(\)": " is missing",
     r"\.notna\(\)": " is given",

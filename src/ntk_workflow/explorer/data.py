@@ -57,7 +57,9 @@ def spectra(tables: Tables) -> pd.DataFrame:
         cell = {key: row[key] for key in (*DEPTH_KEY, "seed")}
         cell |= {"floor": row["resolution_floor"] / values[0]}
         points = pd.DataFrame({"rank": ranks, "share": np.asarray(values)[ranks - 1] / values[0]})
-        found.append(points[points["share"] > cell["floor"] / 10].assign(**cell))  # others are noise
+        found.append(
+            points[points["share"] > cell["floor"] / 10].assign(**cell)
+        )  # others are noise
     return pd.concat(found) if found else pd.DataFrame()
 
 
@@ -162,11 +164,10 @@ def keyed(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: None for what is missing, seven digits of a number."""
-    if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    if isinstance(value, np.generic):
-        value = value.item()
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else None
+    return None if value is pd.NA else value
 
 
 def columns(rows: pd.DataFrame) -> dict[str, list[Any]]:

@@ -25,6 +25,9 @@ NEEDED = {
     "phase_map": "laws",
     "pair": "pairs",
 }
+#: Views, each with a chart that it cannot do without.
+VIEWS = {"depth": "depth_kappa", "spectrum": "spectrum", "training": "training_curves"}
+VIEWS |= {"map": "phase_map", "theory": "pair"}
 
 
 def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
@@ -49,7 +52,7 @@ def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
     return render(
         "explorer.html.j2",
         title=f"Explorer of the run {run}",
-        views=_views(specs),
+        views=[*(view for view, chart in VIEWS.items() if chart in specs), "claims"],
         content=in_script(content),
         library=_library(),
     )
@@ -72,10 +75,3 @@ def _fix_scales(spec: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None
                 of["scale"] = {**of.get("scale", {}), "domain": names}
         if "values" in encoding.get("x", {}).get("axis", {}):
             encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
-
-
-def _views(specs: dict[str, Any]) -> list[str]:
-    """Return the views that have a chart, and those that need none."""
-    charts_of = {"depth": "depth_kappa", "spectrum": "spectrum", "training": "training_curves"}
-    charts_of |= {"map": "phase_map", "theory": "pair"}
-    return [*(view for view, chart in charts_of.items() if chart in specs), "claims"]
