@@ -21,7 +21,11 @@ rule run_claim_experiments:
     resources:
         **resources_of("run_claim_experiments", study="claim_experiments"),
     params:
-        papers=[name for name, paper in run.papers.items() if "claim_experiments" in paper.tables],
+        papers=[
+            name
+            for name, paper in run.papers.items()
+            if "claim_experiments" in paper.tables
+        ],
         settings=options(claim_experiments, "depths", "seeds", "widths"),
         code=code("scripts/run_claim_experiments.py"),
     shell:

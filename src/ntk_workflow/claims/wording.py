@@ -23,7 +23,6 @@ PHRASES = {
     r"(?:\.isin\(| in )[\[(]([^])]*), ([^]),]*)[])]+": r" is \1 or \2",
     r"(?:\.isin\(| in )\[([^]]*)\]\)?": r" is \1",
     r"\babs\(((?:[^()]|\([^()]*\))*)\)": r"|\1|",
-    r"\b\d[\d.]*(e[-+]?\d+)?\b": lambda found: f"{float(found[0]):.10g}",
     " == ": " = ",
     " != ": " ≠ ",
     " <= ": " ≤ ",
@@ -59,7 +58,8 @@ def in_words(expression: str, columns: Mapping[str, str] | None = None) -> str:
     'statement = chebyshev and largest width'
     """
     own = columns or {}
-    text = expression.strip()
+    number = r"\b\d[\d.]*(e[-+]?\d+)?\b"
+    text = re.sub(number, lambda found: f"{float(found[0]):.10g}", expression.strip())
     for pattern, words in PHRASES.items():
         text = re.sub(pattern, words, text)
     return re.sub(
