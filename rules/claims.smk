@@ -6,6 +6,7 @@
 #        results/{run}/explorer.html
 
 from ntk_workflow.claims.papers import tables as claimed_tables
+from ntk_workflow.explorer.charts import TABLES as explored
 
 
 rule check_claims:
@@ -40,7 +41,7 @@ rule render_explorer:
     """Write the explorer: charts of the run that answer to controls, in one file that works offline."""
     input:
         papers=lambda w: figures.paper_files(run) if run.papers else [],
-        tables=lambda w: figures.table_files(run, figures.EXPLORED),
+        tables=lambda w: figures.table_files(run, explored),
     output:
         report(
             "results/{run}/explorer.html",

@@ -4,12 +4,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import require_file, write_text
-from ntk_workflow.claims.checking import check, read_frame
+from ntk_workflow.claims.checking import check
 from ntk_workflow.claims.pages import Checked, counts, page
-from ntk_workflow.claims.papers import ClaimError, Paper, entries, load
+from ntk_workflow.claims.papers import ClaimError, Entry, Paper, entries, load
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.pages.rendering import mathml
 
@@ -39,10 +40,12 @@ def main(argv: Argv = None) -> None:
     frames = {path.stem: frame(path) for path in args.tables if path.stem in needed}
     results, rows = [], []
     for paper, where in zip(papers, written, strict=True):
-        checked = [Checked(each, check(each, frames), where[each.name]) for each in paper.claims]
+        checked = [
+            Checked(each, check(each, frames), where.get(each.name, Entry()))
+            for each in paper.claims
+        ]
         results.append((paper, checked))
-        found = counts(each.outcome for each in checked)
-        outcomes = ", ".join(f"{count} {words}" for count, words in found.values())
+        outcomes = ", ".join(f"{count} {words}" for count, words in counts(checked).values())
         log.info("%s: %s", paper.name, outcomes)
         for each in checked:
             claim = each.claim
@@ -77,9 +80,12 @@ def load_paper(path: Path) -> Paper:
 
 def frame(path: Path) -> pd.DataFrame:
     """Return a table of a run without its lists, which no claim is about."""
-    rows = read_frame(path, lists=False)
+    schema = tables.TABLES[path.stem].schema
+    plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    rows = tables.read(path, path.stem, columns=plain).to_pandas()
     texts = rows.select_dtypes("str").columns
-    return rows.astype(dict.fromkeys(texts, "category"))  # they are compared again and again
+    rows = rows.astype(dict.fromkeys(texts, "category"))  # they are compared again and again
+    return rows.set_axis(rows.columns.astype(object), axis=1)  # and these are looked up faster
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
-from ntk_workflow.claims.checking import read_frame
 from ntk_workflow.claims.papers import read_paper
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.config import read_yaml
@@ -22,7 +22,8 @@ def main(argv: Argv = None) -> None:
     args = parser.parse_args(argv)
 
     papers = [read_paper(path.stem, read_yaml(path)) for path in args.papers]
-    text = page(args.run, {path.stem: read_frame(path) for path in args.tables}, papers)
+    frames = {path.stem: tables.read(path, path.stem).to_pandas() for path in args.tables}
+    text = page(args.run, frames, papers)
     write_text(args.output, text)
     log.info("%s: %.1f MB", args.output.name, len(text.encode()) / 1e6)
 

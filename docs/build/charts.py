@@ -274,6 +274,13 @@ def pair() -> Spec:
     )
 
 
+#: The tables of a run that the charts show, each with the view in which its rows have a name.
+TABLES = {
+    **dict.fromkeys(("spectra", "conditioning", "angles"), "depth"),
+    **dict.fromkeys(("training", "learning_rates", "predictions"), "training"),
+    "phase": "map",
+    **dict.fromkeys(("phase_laws", "claims")),
+}
 #: The charts by name.
 CHARTS: Mapping[str, Callable[[], Spec]] = {
     "depth_kappa": depth_kappa,
@@ -318,6 +325,6 @@ def _spec(chart: alt.LayerChart, signals: Mapping[str, Any]) -> Spec:
 
 
 def described() -> str:
-    """Return the charts in Vega-Lite, as the file has them: each in a line."""
+    """Return the tables, and the charts in Vega-Lite, as the file has them: each in a line."""
     charts = (f"{json.dumps(name)}: {json.dumps(make())}" for name, make in CHARTS.items())
-    return "{\n" + ",\n".join(charts) + "\n}\n"
+    return f'{{"tables": {json.dumps(TABLES)},\n"charts": {{\n' + ",\n".join(charts) + "\n}}\n"

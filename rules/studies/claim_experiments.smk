@@ -2,7 +2,6 @@
 #
 # Makes: results/{run}/tables/claim_experiments.parquet
 
-from ntk_workflow.claims.papers import with_experiments
 
 claim_experiments = config["claim_experiments"]
 
@@ -22,7 +21,11 @@ rule run_claim_experiments:
     resources:
         **resources_of("run_claim_experiments", study="claim_experiments"),
     params:
-        papers=with_experiments(run.papers),
+        papers=[
+            name
+            for name, paper in run.papers.items()
+            if "claim_experiments" in paper.tables
+        ],
         settings=options(claim_experiments, "depths", "seeds", "widths"),
         code=code("scripts/run_claim_experiments.py"),
     shell:

@@ -3,20 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.files import require_file
 from ntk_conditioning.spectra.unresolved import as_infinite
-from ntk_conditioning.tables import TableError
-from ntk_workflow.claims.papers import CLAIM_EXPERIMENTS, EXTREME, Claim, ClaimError, Join, columns
+from ntk_workflow.claims.papers import EXTREME, Claim, ClaimError, Join, columns
 
 HOLDS = "holds"
 UNDER_A_CONDITION = "holds under a condition"
@@ -44,6 +39,8 @@ KEYS = (
     *("depth", "width", "layer", "label_scale", "radius", "relative_rate", "n", "d", "at", "seed"),
     *("block", "epoch"),
 )
+#: What is measured of each row.
+MEASURED = ("gap", "target", "drawn", "kind", "network")
 #: How many times networks are drawn again for the interval of their mean, and its quantiles.
 BOOTSTRAP, QUANTILES = 2000, (0.025, 0.975)
 
@@ -69,22 +66,6 @@ class Finding:
     condition: str | None = None
     condition_cases: int | None = None
     procedure: str | None = None
-
-
-def read_frame(path: Path, *, lists: bool = True) -> pd.DataFrame:
-    """Return a table of a run, with its columns of lists or without.
-
-    Raises:
-        MissingFileError: if there is no such file.
-        TableError: if it cannot be read.
-    """
-    require_file(path)
-    try:
-        schema = pq.read_schema(path)
-        names = [field.name for field in schema if lists or not pa.types.is_nested(field.type)]
-        return pd.read_parquet(path, columns=names)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise TableError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
 
 
 def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
@@ -125,8 +106,21 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     decided = ~np.isnan(gap)
     if not decided.any():
         return Finding(NOT_TESTED, undecided=len(rows))
-    rows = rows[decided]
-    measured = _measured(rows, gap[decided], target[decided])
+    if not decided.all():
+        rows = rows[decided]
+    drawn = np.full(len(rows), np.nan)  # the seed of a row of one network
+    if "seeds" in rows:  # means over so many
+        drawn = rows["seeds"].where(rows["seeds"] == 1).to_numpy(np.float64)
+    elif "seed" in rows and "networks" not in rows:  # not one that draws many networks
+        drawn = rows["seed"].to_numpy(np.float64, na_value=np.nan)
+    keys = {key: pd.factorize(rows[key], use_na_sentinel=False)[0] for key in KEYS if key in rows}
+    keys = {key: numbers for key, numbers in keys.items() if numbers.any()}
+    inner = ("seed", "block") if claim.statistic == "mean" else ("seed",)
+    outer = [key for key in keys if key not in inner]
+    kind, network = _numbered(keys, outer, len(rows)), _numbered(keys, [*outer, "seed"], len(rows))
+    columns = (gap[decided], target[decided], drawn, kind, network)
+    measured = pd.DataFrame(dict(zip(MEASURED, columns, strict=True)))
+
     cases = _cases(claim, measured)
     verdict, condition, meeting = _verdict(claim, cases), None, None
     for slice_ in claim.conditions if verdict != HOLDS else ():
@@ -144,16 +138,16 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     against = _against(claim, cases)
     candidates = cases[against] if against.any() else cases
     worst = candidates.loc[MISS[claim.comparison](candidates["gap"]).idxmax()]
+    named = outer if claim.statistic == "mean" else keys
     values = (cases["gap"] + cases["target"]).to_numpy()
     low, high = worst["low"], worst["high"]
     known = np.isfinite(low) or np.isfinite(high) or low == high
-    random = measured["drawn"].notna()
-    networks = _numbered(measured, NETWORK)[random]
+    networks = _numbered(keys, NETWORK, len(rows))[~np.isnan(drawn)]
     return Finding(
         verdict,
         measured=float(worst["gap"] + worst["target"]),
         expected=float(worst["target"]),
-        worst=_case_name(claim, rows, int(worst["row"]), measured),
+        worst=_case_name({key: rows[key].iloc[int(worst["row"])] for key in named}),
         interval_low=float(low + worst["target"]) if known else None,
         interval_high=float(high + worst["target"]) if known else None,
         median=float(np.median(values)),
@@ -169,37 +163,16 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     )
 
 
-def _measured(rows: pd.DataFrame, gap: Array, target: Array) -> pd.DataFrame:
-    """Return what the rows of a claim say: a frame with their gaps and targets.
-
-    ``drawn`` is the seed of a row of one network, and missing for others. The other columns are
-    the keys whose values differ, as numbers that tell the values apart.
-    """
-    measured = pd.DataFrame({"gap": gap, "target": target, "drawn": np.nan})
-    if "seeds" in rows:  # means over so many
-        measured["drawn"] = rows["seeds"].where(rows["seeds"] == 1).to_numpy(np.float64)
-    elif "seed" in rows and "networks" not in rows:  # not one that draws many networks
-        measured["drawn"] = rows["seed"].to_numpy(np.float64, na_value=np.nan)
-    for key in KEYS:
-        if key in rows:
-            numbers, _ = pd.factorize(rows[key], use_na_sentinel=False)
-            if numbers.any():
-                measured[key] = numbers
-    return measured
-
-
-def _numbered(measured: pd.DataFrame, keys: Sequence[str]) -> NDArray[np.intp]:
+def _numbered(
+    codes: Mapping[str, NDArray[np.intp]], keys: Sequence[str], count: int
+) -> NDArray[np.intp]:
     """Return numbers (n,) from 0 on, the same for rows with the same values of the keys."""
-    varying = [key for key in keys if key in measured]
-    if not varying:
-        return np.zeros(len(measured), np.intp)
-    numbers: NDArray[np.intp] = measured.groupby(varying).ngroup().to_numpy(np.intp)
+    numbers = np.zeros(count, np.intp)
+    for key in keys:
+        if key in codes:
+            pairs = numbers * (codes[key].max() + 1) + codes[key]
+            numbers = np.unique(pairs, return_inverse=True)[1]
     return numbers
-
-
-def _inner(claim: Claim) -> tuple[str, ...]:
-    """Return the keys whose values are of one kind: networks, of means also their blocks."""
-    return ("seed", "block") if claim.statistic == "mean" else ("seed",)
 
 
 def _cases(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
@@ -209,38 +182,33 @@ def _cases(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
     ``target``, for other networks of the same kind from ``low`` to ``high``, which are infinite if
     there is one network. ``network`` is the seed of a case that other networks may contradict.
     """
-    gap, drawn = measured["gap"].to_numpy(), measured["drawn"].to_numpy()
-    keys = [key for key in KEYS if key not in _inner(claim)]
-    kind, network = _numbered(measured, keys), _numbered(measured, [*keys, "seed"])
-    _, first_of_network = np.unique(network, return_index=True)
+    gap, target, drawn, kind, network = (measured[name].to_numpy() for name in MEASURED)
+    _, first, kind = np.unique(kind, return_index=True, return_inverse=True)
+    _, first_of_network, network = np.unique(network, return_index=True, return_inverse=True)
     kind_of_network = kind[first_of_network]
     # of each kind; 0 if it is not random
     networks = np.bincount(kind_of_network, ~np.isnan(drawn[first_of_network]))
-    cases = pd.DataFrame({"row": np.arange(len(gap)), "target": measured["target"].to_numpy()})
     if claim.statistic == "mean":
-        _, first = np.unique(kind, return_index=True)
         # of each network, its blocks' mean; then of the networks of a kind
         means = np.bincount(network, gap) / np.bincount(network)
         groups = [means[kind_of_network == number] for number in range(len(first))]
         low, high = np.transpose([_interval(group) for group in groups])
-        return cases.iloc[first].assign(
-            gap=[group.mean() for group in groups],
-            low=np.where(networks == 1, -np.inf, low),
-            high=np.where(networks == 1, np.inf, high),
-            network=np.nan,
-        )
-    of_kind = pd.Series(gap).groupby(kind)
-    low, high = of_kind.transform("min").to_numpy(), of_kind.transform("max").to_numpy()
-    others = networks[kind] - 1
-    with np.errstate(invalid="ignore"):
-        beyond = np.nan_to_num((high - low) / np.maximum(others, 1))
-    fixed = (others < 0) | (claim.statistic == "bound")
-    return cases.assign(
-        gap=gap,
-        low=np.select([fixed, others == 0], [gap, -np.inf], low - beyond),
-        high=np.select([fixed, others == 0], [gap, np.inf], high + beyond),
-        network=np.where(fixed, np.nan, drawn),
-    )
+        low, high = np.where(networks == 1, [[-np.inf], [np.inf]], [low, high])
+        row, target, gap = first, target[first], np.array([group.mean() for group in groups])
+        contradicted = np.full(len(first), np.nan)
+    else:
+        least, most = np.full(len(first), np.inf), np.full(len(first), -np.inf)
+        np.minimum.at(least, kind, gap)
+        np.maximum.at(most, kind, gap)
+        low, high, others = least[kind], most[kind], networks[kind] - 1
+        with np.errstate(invalid="ignore"):
+            beyond = np.nan_to_num((high - low) / np.maximum(others, 1))
+        fixed = (others < 0) | (claim.statistic == "bound")
+        low = np.select([fixed, others == 0], [gap, -np.inf], low - beyond)
+        high = np.select([fixed, others == 0], [gap, np.inf], high + beyond)
+        row, contradicted = np.arange(len(gap)), np.where(fixed, np.nan, drawn)
+    columns = {"row": row, "gap": gap, "target": target, "low": low, "high": high}
+    return pd.DataFrame(columns | {"network": contradicted})
 
 
 def _good(claim: Claim, gaps: pd.Series) -> pd.Series:
@@ -287,10 +255,10 @@ def rows_of(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         if name not in tables:
             return pd.DataFrame()
         table = tables[name]
-        if name == CLAIM_EXPERIMENTS:  # two papers may have the same equation number
+        if "paper" in table:  # two papers may have the same equation number
             table = table[table["paper"] == claim.paper]
-        unresolved = table.columns.intersection(list(claim.unresolved))
-        filled[name] = table.assign(**{key: as_infinite(table[key]) for key in unresolved})
+        unresolved = {key: as_infinite(table[key]) for key in claim.unresolved if key in table}
+        filled[name] = table.assign(**unresolved) if unresolved else table
     rows = filled[claim.table]
     of_joins = [part for part in claim.where if not columns(part) <= {*rows}]
     rows = _selected(claim, rows, [part for part in claim.where if part not in of_joins])
@@ -327,8 +295,8 @@ def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.Dat
 def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
     """Return what an expression of a claim gives for each row: booleans or numbers.
 
-    It is evaluated by `pandas.DataFrame.eval`, which is given ``.max('model')``, too: the largest
-    value in the rows with the same model.
+    It is evaluated as by `pandas.DataFrame.eval`, with ``.max('model')`` beside: the largest value
+    in the rows with the same model.
 
     Raises:
         ClaimError: if it does not fit the rows, in one line.
@@ -338,11 +306,14 @@ def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
         groups = column.groupby([rows[key] for key in keys], dropna=False, observed=True)
         return groups.transform(method)
 
-    text = EXTREME.sub(r"@extreme(\1, '\2', \3)", expression.strip())
-    named = rows[[name for name in columns(expression) if name in rows]]
+    text = EXTREME.sub(r"extreme(\1, '\2', \3)", expression.strip())
+    names = {name: rows[name] for name in columns(expression) if name in rows}
     try:
         with np.errstate(all="ignore"):
-            values = np.asarray(named.eval(text, engine="python", local_dict={"extreme": extreme}))
+            values = pd.eval(
+                text, engine="python", local_dict={**names, "extreme": extreme}, global_dict={}
+            )
+            values = np.asarray(values)
         if values.dtype != bool:
             numbers = pd.to_numeric(pd.Series(values.ravel()))
             values = numbers.to_numpy(np.float64, na_value=np.nan)
@@ -354,14 +325,10 @@ def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> NDArray[Any]:
     return np.broadcast_to(values, (len(rows),)).copy()
 
 
-def _case_name(claim: Claim, rows: pd.DataFrame, number: int, measured: pd.DataFrame) -> str:
+def _case_name(values: Mapping[str, Any]) -> str:
     """Return a case in words: its values in the columns that tell the claim's cases apart."""
-    mean = claim.statistic == "mean"
     names = []
-    for key in KEYS:
-        if key not in measured or (mean and key in _inner(claim)):
-            continue
-        value = rows[key].iloc[number]
+    for key, value in values.items():
         if pd.isna(value) or value == "":
             continue
         text = f"{value:g}" if isinstance(value, float) else str(value)

@@ -3,9 +3,8 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.claims import wording
@@ -21,26 +20,15 @@ from ntk_workflow.claims.checking import (
 from ntk_workflow.claims.papers import Claim, Entry, Paper
 from ntk_workflow.pages.rendering import render, shown
 
+#: Headings of the kinds of claims, and what they are.
 KINDS = {
     "theory": (
         "Theorems, corollaries, propositions and lemmas",
-        "Put to numbers: by networks of growing width, by eigenvalue solvers, by the limits that "
-        "expansions approach.",
+        "Put to numbers: networks of growing width, eigenvalue solvers, limits of expansions.",
     ),
-    "experiment": (
-        "Experiments",
-        "The published experiments' statements, compared with this run's own cells and trainings. "
-        "“Always” is taken at its word.",
-    ),
-    "erratum": (
-        "Misprints",
-        "Formulas as they are printed, where the paper contradicts itself or errs. The corrected "
-        "formula is a claim of its own.",
-    ),
-    "limit": (
-        "Where the statements end",
-        "What the paper does not say, or only hopes: how far its statements reach.",
-    ),
+    "experiment": ("Experiments", "What the published experiments show, compared with this run."),
+    "erratum": ("Misprints", "Formulas as they are printed. The corrected one is another claim."),
+    "limit": ("Where the statements end", "What the paper does not say, or only hopes."),
 }
 SIGNS = {"==": "=", "<=": "≤", ">=": "≥"}
 MISPRINT, NO_MISPRINT = "misprint confirmed", "right as printed"
@@ -68,15 +56,16 @@ class Checked:
     finding: Finding
     entry: Entry
 
-    @cached_property
+    @property
     def outcome(self) -> str:
         """The verdict, which of a formula as printed says whether it is a misprint."""
-        return outcome(self.claim.kind, self.finding.verdict)
+        verdict = self.finding.verdict
+        return ERRATA.get(verdict, verdict) if self.claim.kind == "erratum" else verdict
 
     @property
-    def mark(self) -> tuple[str, str]:
-        """A sign for the outcome, and its class in the style of the HTML page."""
-        return MARKS[self.outcome][:2]
+    def mark(self) -> tuple[str, str, str]:
+        """A sign for the outcome, its class in the style of the HTML page, and words."""
+        return MARKS[self.outcome]
 
     @property
     def verdict(self) -> str:
@@ -86,13 +75,13 @@ class Checked:
             return f"{head} {finding.condition}"
         return f"{outcome} (here: {finding.at_this_size})" if finding.at_this_size else outcome
 
-    @cached_property
+    @property
     def quantity(self) -> str:
         """What is compared, in words or symbols."""
         words = wording.in_words(self.claim.quantity, self._columns)
         return f"mean of {words}" if self.claim.statistic == "mean" else words
 
-    @cached_property
+    @property
     def target(self) -> str:
         """How the quantity was to compare with what."""
         claim = self.claim
@@ -104,7 +93,7 @@ class Checked:
             text += f" ({_number(expected)})"
         return f"{text} {room} {_number(claim.tolerance)}" if claim.tolerance else text
 
-    @cached_property
+    @property
     def _columns(self) -> dict[str, str]:
         """Words for the columns of numerical experiments, which only their names tell apart."""
         claim = self.claim
@@ -114,21 +103,21 @@ class Checked:
             words[f"{join.prefix}_value"] = f"{join.prefix} {_measured(join.where) or measured}"
         return words if measured else {}
 
-    @cached_property
+    @property
     def slice(self) -> str:
         """Which rows the claim is about, and what is joined to them, in one line."""
         parts = [" and ".join(self.claim.where)]
         for join in self.claim.joins:
-            rows = " and ".join(join.where) or join.table
-            parts.append(f"{join.prefix}: {f'previous {join.previous}' if join.previous else rows}")
+            rows = f"previous {join.previous}" if join.previous else " and ".join(join.where)
+            parts.append(f"{join.prefix}: {rows or join.table}")
         return "; ".join(parts)
 
-    @cached_property
+    @property
     def rows(self) -> str:
         """The same in words, where it says more than the quantity does."""
-        parts = [_all_in_words(_others(self.claim.where))]
+        parts = [_others(self.claim.where)]
         for join in self.claim.joins:
-            rows = _all_in_words(_others(join.where)) or ", ".join(map(wording.name, join.on))
+            rows = _others(join.where) or ", ".join(map(wording.name, join.on))
             previous = f"the next smaller {wording.name(join.previous or '')}"
             parts.append(f"{join.prefix}: {previous if join.previous else rows}")
         return "; ".join(filter(None, parts))
@@ -143,15 +132,6 @@ class Checked:
         return "Table", f"{self.claim.table}{described}."
 
     @property
-    def meanings(self) -> dict[str, str]:
-        """What the columns in the quantity mean, from their table's declaration."""
-        table, names = TABLES.get(self.claim.table), re.findall(r"\w+", self.claim.quantity)
-        if self._columns or not table:
-            return {}
-        columns = [each for each in table.columns if each.name in names]
-        return {wording.name(it.name): it.metadata[b"description"].decode() for it in columns}
-
-    @cached_property
     def measured(self) -> str:
         """The quantity with its number, and what it was to be."""
         finding = self.finding
@@ -199,7 +179,7 @@ class Checked:
 
     @property
     def paper_size(self) -> str:
-        return wording.in_words(self.claim.paper_size) if self.claim.paper_size else ""
+        return wording.in_words(self.claim.paper_size or "")
 
 
 #: The names in a selection of numerical experiments.
@@ -216,48 +196,38 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Checked
         for kind, (heading, words) in KINDS.items():
             if group := [each for each in checked if each.claim.kind == kind]:
                 section = {"kind": kind, "heading": heading, "words": words}
-                found = counts(each.outcome for each in group)
-                sections.append(section | {"checked": group, "counts": found})
+                sections.append(section | {"checked": group, "counts": counts(group)})
         by_name = {each.claim.name: each for each in checked}
         coverage = [
             (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
             for statement, claims in paper.coverage.items()
         ]
         values.append((paper, checked, sections, coverage))
-    outcomes = counts(each.outcome for _, checked in papers for each in checked)
+    outcomes = counts([each for _, checked in papers for each in checked])
     texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
     return render(template, papers=values, **texts)
 
 
-def outcome(kind: str, verdict: str) -> str:
-    """Return what a verdict says: of a formula as printed, whether it is a misprint."""
-    return ERRATA.get(verdict, verdict) if kind == "erratum" else verdict
-
-
-def counts(outcomes: Iterable[str]) -> dict[str, tuple[int, str]]:
+def counts(checked: Sequence[Checked]) -> dict[str, tuple[int, str]]:
     """Return how often every outcome is there, and the words for it."""
-    found = Counter(outcomes)
+    found = Counter(each.outcome for each in checked)
     words = {key: key if found[key] == 1 else MARKS[key][2] for key in MARKS}
     return {key: (found[key], words[key]) for key in MARKS if found[key]}
 
 
 def _measured(where: Sequence[str]) -> str:
     """Return in words which measurements of numerical experiments are selected."""
-    texts = [text for part in where for text in _STATEMENTS.findall(part)]
-    names = [name for text in texts for name in re.findall(r"'([^']+)'", text)]
+    names = re.findall(r"'([^']+)'", " ".join(_STATEMENTS.findall(" and ".join(where))))
     alike = os.path.commonprefix([f"{name}_" for name in names])  # noqa: RUF071, these are no paths
     alike = alike.rpartition("_")[0]
     return wording.name(alike) if alike else " or ".join(map(wording.name, names))
 
 
-def _others(where: Sequence[str]) -> list[str]:
-    """Return what else selects rows than the statements that the quantity names."""
-    return [rest for part in where if (rest := _STATEMENTS.sub("", part))]
+def _others(where: Sequence[str]) -> str:
+    """Return in words what else selects rows than the statements that the quantity names."""
+    others = [_STATEMENTS.sub("", part) for part in where]
+    return ", ".join(wording.in_words(part) for part in others if part)
 
 
 def _number(value: float | None) -> str:
     return shown(value).replace("-", "−")
-
-
-def _all_in_words(where: Sequence[str]) -> str:
-    return ", ".join(map(wording.in_words, where))

@@ -10,14 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import TABLES
-from ntk_workflow.config import LOADER, SCHEMAS, did_you_mean, read_yaml, schema_errors
+from ntk_workflow.config import SCHEMAS, did_you_mean, read_yaml, schema_errors
 
-#: The table of numerical experiments, the only one that is made for the claims' sake.
-CLAIM_EXPERIMENTS = "claim_experiments"
 #: The largest or least value of a column in the rows that are equal in others: depth.max('model').
 EXTREME = re.compile(r"(\w+)\.(min|max)\(('[^)]+')\)")
 
@@ -87,6 +83,17 @@ class Claim:
     figure: str | None = None
     note: str | None = None
 
+    @property
+    def expressions(self) -> Iterator[tuple[str, str]]:
+        """Its expressions, with their keys."""
+        yield "quantity", self.quantity
+        yield "target", self.target
+        yield from (("where", part) for part in self.where)
+        yield from (("joins.where", part) for join in self.joins for part in join.where)
+        yield from (("conditions.where", condition.where) for condition in self.conditions)
+        if self.paper_size:
+            yield "paper_size", self.paper_size
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -121,34 +128,44 @@ def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
         ClaimError: if two claims have one name, an expression has a mistake, or statements and
             claims do not fit: no claim and no reason, both, or a claim of no statement.
     """
-    claims = [_claim(name, values) for values in content["claims"]]
+
+    def steps(values: Mapping[str, Any]) -> Sequence[str]:
+        where = values.get("where", ())
+        return (where,) if isinstance(where, str) else tuple(where)
+
+    claims = []
+    for values in content["claims"]:
+        joins = [Join(**{**join, "where": steps(join)}) for join in values.get("joins", ())]
+        conditions = [Condition(**condition) for condition in values.get("conditions", ())]
+        parts = {"where": steps(values), "joins": joins, "conditions": conditions}
+        claims.append(Claim(name, **{**values, **parts, "target": str(values["target"])}))
     counts = Counter(claim.name for claim in claims)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise ClaimError(f"claims named twice: {', '.join(repeated)}; give each its own name")
     for claim in claims:
-        for key, text in _expressions(claim):
+        for key, text in claim.expressions:
             try:
                 columns(text)
             except SyntaxError as error:
                 raise ClaimError(f"claim {claim.name}: {key}: {text!r}: {error.msg}") from None
     statements = content.get("statements", {})
     paper = Paper(name, content["title"], content["citation"], claims, statements)
-    placed = set()
-    for statement, of_statement in paper.coverage.items():
+    for statement, tested in paper.coverage.items():
         reason = statements[statement]
-        if reason and of_statement:
-            tested = f"is tested by {of_statement[0].name}, and not: {reason}"
-            raise ClaimError(f"statements: {statement} {tested}")
-        if not reason and not of_statement:
+        if reason and tested:
+            names = f"is tested by {tested[0].name}, and not: {reason}"
+            raise ClaimError(f"statements: {statement} {names}")
+        if not reason and not tested:
             raise ClaimError(f"statements: {statement} has no claim")
-        placed |= {claim.name for claim in of_statement}
+    placed = {claim.name for tested in paper.coverage.values() for claim in tested}
     for claim in claims if statements else ():
         if claim.name not in placed:
             raise ClaimError(f"claim {claim.name}: its place, {claim.place}, is no statement")
     return paper
 
 
-def columns(text: str) -> set[str]:
+@cache
+def columns(text: str) -> frozenset[str]:
     """Return the columns that an expression names.
 
     Raises:
@@ -158,22 +175,10 @@ def columns(text: str) -> set[str]:
     ['depth', 'kappa', 'model', 'n']
     """
     nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
-    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    names = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in functions}
-    for _, _, alike in EXTREME.findall(text):
-        names |= {*re.findall(r"\w+", alike)}
-    return names
-
-
-def _expressions(claim: Claim) -> Iterator[tuple[str, str]]:
-    """Yield the expressions of a claim's rows, with their keys."""
-    yield "quantity", claim.quantity
-    yield "target", claim.target
-    yield from (("where", part) for part in claim.where)
-    yield from (("joins.where", part) for join in claim.joins for part in join.where)
-    yield from (("conditions.where", condition.where) for condition in claim.conditions)
-    if claim.paper_size:
-        yield "paper_size", claim.paper_size
+    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and node not in functions}
+    alike = re.findall(r"\w+", " ".join(match[2] for match in EXTREME.findall(text)))
+    return frozenset({*names, *alike})
 
 
 def load(path: Path) -> Paper:
@@ -218,86 +223,53 @@ def read(
         except ValueError as error:
             problems.append(str(error))
             continue
-        unknown = [table for table in papers[name].tables if table not in tables]
-        problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
-        for claim in papers[name].claims if not unknown else ():
-            problems += [f"{path}: claim {claim.name}: {line}" for line in _unknown_columns(claim)]
+        if unknown := sorted({*papers[name].tables} - {*tables}):
+            problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
+            continue
+        for claim in papers[name].claims:
+            mistakes = _unknown_columns(claim)
             if figures is not None and claim.figure not in {None, *figures}:
                 similar = did_you_mean(str(claim.figure), figures)
-                problems.append(
-                    f"{path}: claim {claim.name}: no figure {claim.figure!r}; {similar}"
-                )
+                mistakes.append(f"no figure {claim.figure!r}; {similar}")
+            problems += [f"{path}: claim {claim.name}: {mistake}" for mistake in mistakes]
     if problems:
         raise ValueError("\n".join(problems))
     return papers
 
 
-@cache
-def _declared(table: str) -> frozenset[str]:
-    kind = "conditioning" if table == "activation_study" else table
-    return frozenset(TABLES[kind].schema.names)
-
-
-def _unknown_columns(claim: Claim) -> Iterator[str]:
-    """Yield a line for each column that a claim names and that its rows will not have."""
-    known = {*_declared(claim.table)}
-    named: list[tuple[str, set[str], Collection[str]]] = []
+def _unknown_columns(claim: Claim) -> list[str]:
+    """Return a line for each column that a claim names and that none of its tables has."""
+    tables = {claim.table, *(join.table or claim.table for join in claim.joins)}
+    known = {name for table in tables for name in TABLES[table].schema.names}
+    named = [("joins.on", name) for join in claim.joins for name in join.on]
     for join in claim.joins:
-        joined = _declared(join.table or claim.table)
-        on = {*join.on, *([join.previous] if join.previous else [])}
-        named += [("joins.on", on, joined & known)]
-        named += [("joins.where", columns(part), joined) for part in join.where]
-        known |= {f"{join.prefix}_{name}" for name in (known if join.previous else joined)}
-    for key, text in _expressions(claim):
-        if key != "joins.where":
-            named += [(key, columns(text), known)]
-    for key, names, allowed in named:
-        for name in sorted(names - {*allowed}):
-            similar = did_you_mean(name, allowed)
-            yield f"{key}: there is no column {name!r} in {claim.table}; {similar}"
+        known |= {f"{join.prefix}_{name}" for name in known}
+        named += [("joins.previous", join.previous)] if join.previous else []
+    named += [(key, name) for key, text in claim.expressions for name in sorted(columns(text))]
+    return [
+        f"{key}: there is no column {name!r} in {claim.table}; {did_you_mean(name, known)}"
+        for key, name in named
+        if name not in known
+    ]
 
 
 @dataclass(frozen=True)
 class Entry:
     """Where a claim is written down: the first line in its paper's file, and the text."""
 
-    line: int
-    text: str
+    line: int = 1
+    text: str = ""
 
 
 def entries(text: str) -> dict[str, Entry]:
-    """Return the entries of a paper's file, which fits the schema, by the claims' names."""
-    root = yaml.compose(text, Loader=LOADER)
-    (claims,) = (value for key, value in root.value if key.value == "claims")
-    lines = text.splitlines()
+    """Return the entries of a paper's file that begin with their claims' names, by these."""
     found = {}
-    for node in claims.value:
-        (name,) = (value.value for key, value in node.value if key.value == "name")
-        start, end = node.start_mark.line, node.end_mark.line
-        while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
-            end -= 1  # comments before the next claim
-        entry = textwrap.dedent("\n".join(lines[start:end]))
-        found[name] = Entry(start + 1, entry)
+    for entry in re.finditer(r"^( *)- name: (\S+)\n(\n*\1  .*\n)*", f"{text}\n", re.MULTILINE):
+        line = text.count("\n", 0, entry.start()) + 1
+        found[entry[2]] = Entry(line, textwrap.dedent(entry[0]).strip())
     return found
 
 
 def tables(papers: Mapping[str, Paper]) -> list[str]:
     """Return the tables that the claims are about, sorted."""
     return sorted({table for paper in papers.values() for table in paper.tables})
-
-
-def with_experiments(papers: Mapping[str, Paper]) -> list[str]:
-    """Return the papers that have numerical experiments of their own."""
-    return [name for name, paper in papers.items() if CLAIM_EXPERIMENTS in paper.tables]
-
-
-def _claim(paper: str, values: Mapping[str, Any]) -> Claim:
-    joins = tuple(Join(**{**join, "where": _steps(join)}) for join in values.get("joins", ()))
-    conditions = tuple(Condition(**condition) for condition in values.get("conditions", ()))
-    changed = {"where": _steps(values), "joins": joins, "conditions": conditions}
-    return Claim(paper, **{**values, **changed, "target": str(values["target"])})
-
-
-def _steps(values: Mapping[str, Any]) -> tuple[str, ...]:
-    where = values.get("where", ())
-    return (where,) if isinstance(where, str) else tuple(where)

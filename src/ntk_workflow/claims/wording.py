@@ -1,19 +1,37 @@
 """Expressions of claims as a reader of the paper would write them."""
 
-import ast
 import re
 from collections.abc import Mapping
 
 SYMBOLS = {"kappa": "κ", "lambda": "λ", "mu": "μ", "delta": "δ", "rho": "ρ", "theta": "θ"}
 SYMBOLS |= {"alpha": "α", "gram": "Gram", "ntk": "NTK", "nngp": "NNGP"}
 SYMBOLS |= {"relu": "ReLU", "normrelu": "NormReLU", "selu": "SELU"}
-SIGNS = {" == ": " = ", " != ": " ≠ ", " <= ": " ≤ ", " >= ": " ≥ ", " in ": " is "}
-SIGNS |= {" ** ": "^", " * ": " · ", "-": "−", "~": "not "}
-#: What is asked of a column, and its words.
-QUESTIONS = {"min": "smallest {}", "max": "largest {}", "fillna": "{}"}
-QUESTIONS |= {"isna": "{} is missing", "notna": "{} is given", "isin": "{} is {}"}
-QUESTIONS |= {"startswith": "{} begins with {}", "endswith": "{} ends with {}"}
-QUESTIONS |= {"contains": "{} contains {}", "fullmatch": "{} is {}"}
+#: Patterns of expressions and what stands for them, in this order.
+PHRASES = {
+    r"\s+": " ",
+    r"\((\w+)(\.\w+\(\))\)": r"\1\2",
+    r"\b(\w+) == \1\.(min|max)\([^)]*\)": r"\2 \1",
+    r"(\w+)\.(min|max)\([^)]*\)": r"\2 \1",
+    r"\bmin (\w+)": r"smallest \1",
+    r"\bmax (\w+)": r"largest \1",
+    r"\.fillna\([^)]*\)": "",
+    r"\.isna\(\)": " is missing",
+    r"\.notna\(\)": " is given",
+    r"\.str\.startswith\(('[^']*')\)": r" begins with \1",
+    r"\.str\.contains\(('[^']*')\)": r" contains \1",
+    r"\.str\.fullmatch\(('[^']*')\)": r" is \1",
+    r"(?:\.isin\(| in )[\[(]([^])]*), ([^]),]*)[])]+": r" is \1 or \2",
+    r"(?:\.isin\(| in )\[([^]]*)\]\)?": r" is \1",
+    r"\babs\(((?:[^()]|\([^()]*\))*)\)": r"|\1|",
+    " == ": " = ",
+    " != ": " ≠ ",
+    " <= ": " ≤ ",
+    " >= ": " ≥ ",
+    r" \*\* ": "^",
+    r" \* ": " · ",
+    "-": "−",
+    "~": "not ",
+}
 
 
 def name(text: str) -> str:
@@ -39,44 +57,11 @@ def in_words(expression: str, columns: Mapping[str, str] | None = None) -> str:
     >>> in_words("statement == 'chebyshev' and width == width.max()")
     'statement = chebyshev and largest width'
     """
-    text = ast.unparse(_Words(columns or {}).visit(ast.parse(expression.strip(), mode="eval")))
-    for sign, shown in SIGNS.items():
-        text = text.replace(sign, shown)
-    return re.sub(r"([^=]+) = ((smallest|largest) \1)", r"\2", text)
-
-
-class _Words(ast.NodeTransformer):
-    """Puts words in place of names and texts; `ast.unparse` keeps the brackets that are needed."""
-
-    def __init__(self, columns: Mapping[str, str]) -> None:
-        self.columns = columns
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.Name(self.columns.get(node.id) or name(node.id))
-
-    def visit_Constant(self, node: ast.Constant) -> ast.Name:
-        value = node.value
-        return ast.Name(f"{value:.10g}" if isinstance(value, int | float) else name(str(value)))
-
-    def visit_List(self, node: ast.List | ast.Tuple) -> ast.Name:
-        *others, last = (ast.unparse(self.visit(each)) for each in node.elts)
-        return ast.Name(f"{', '.join(others)} or {last}" if others else last)
-
-    def visit_Tuple(self, node: ast.Tuple) -> ast.Name:
-        return self.visit_List(node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.Name:
-        word = " and " if isinstance(node.op, ast.And) else " or "
-        parts = [ast.unparse(self.visit(each)) for each in node.values]
-        nested = [isinstance(each, ast.BoolOp) for each in node.values]
-        return ast.Name(word.join(f"({p})" if n else p for p, n in zip(parts, nested, strict=True)))
-
-    def visit_Call(self, node: ast.Call) -> ast.Name:
-        arguments = [ast.unparse(self.visit(each)) for each in node.args]
-        match node.func:
-            case ast.Attribute(ast.Attribute(column) | column, attr=question):
-                asked = ast.unparse(self.visit(column))
-                return ast.Name(QUESTIONS[question].format(asked, *arguments))
-            case function:
-                called = ast.unparse(function)
-                return ast.Name(("|{}|" if called == "abs" else called + "({})").format(*arguments))
+    own = columns or {}
+    number = r"\b\d[\d.]*(e[-+]?\d+)?\b"
+    text = re.sub(number, lambda found: f"{float(found[0]):.10g}", expression.strip())
+    for pattern, words in PHRASES.items():
+        text = re.sub(pattern, words, text)
+    return re.sub(
+        r"'([^']*)'|\b[^\W\d]\w*", lambda word: own.get(word[0]) or name(word[1] or word[0]), text
+    )

@@ -1,4 +1,4 @@
-"""The explorer's charts in Vega-Lite: their data and what controls set come from the page.
+"""The explorer's charts in Vega-Lite, and the tables that they show.
 
 They are the same in every run, so they lie beside this module, where `docs.build` has
 written them: to build and validate them takes a second.
@@ -11,10 +11,8 @@ from typing import Any
 Spec = dict[str, Any]
 
 #: JSON, and so YAML: a module's YAML file enters the digest of programs that import it.
-WRITTEN = Path(__file__).with_suffix(".yaml")
-
-
-def charts() -> dict[str, Spec]:
-    """Return the charts by name."""
-    found: dict[str, Spec] = json.loads(WRITTEN.read_text(encoding="utf-8"))
-    return found
+_WRITTEN = json.loads(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+#: By name. Their data and what controls set come from the page.
+CHARTS: dict[str, Spec] = _WRITTEN["charts"]
+#: Each with the view in which its rows have a name, if they have one.
+TABLES: dict[str, str | None] = _WRITTEN["tables"]

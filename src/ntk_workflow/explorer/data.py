@@ -9,7 +9,8 @@ import pandas as pd
 
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.claims.checking import rows_of
-from ntk_workflow.claims.papers import ClaimError, Paper
+from ntk_workflow.claims.papers import Paper
+from ntk_workflow.explorer.charts import TABLES as EXPLORED
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -17,14 +18,10 @@ Tables = Mapping[str, pd.DataFrame]
 SPECTRUM_POINTS, CURVE_POINTS = 48, 60
 #: log10 kappa of a singular Gram matrix: what makes it regular is beyond all colours.
 SINGULAR = 99.0
-#: Columns by which a claim's rows are found in a view, by the tables that they are of.
+#: Columns by which a claim's rows are found in a view.
 DEPTH_KEY = ("kernel", "dataset", "activation", "depth")
 MAP_KEY = ("shape", "dataset", "parameter", "n", "d", "activation")
-KEYS: Mapping[str, tuple[str, Sequence[str]]] = {
-    **dict.fromkeys(("spectra", "conditioning", "angles"), ("depth", DEPTH_KEY)),
-    **dict.fromkeys(("training", "learning_rates", "predictions"), ("training", POINT_KEYS)),
-    "phase": ("map", MAP_KEY),
-}
+KEYS = {"depth": DEPTH_KEY, "training": POINT_KEYS, "map": MAP_KEY}
 #: Columns that the claims' list shows.
 CLAIM_COLUMNS = (
     *("paper", "claim", "place", "kind", "verdict", "statement", "quantity", "comparison"),
@@ -46,28 +43,24 @@ def depth(tables: Tables) -> pd.DataFrame:
         found = angles.agg(angle="mean", angle_low="min", angle_high="max").reset_index()
         rows = rows.merge(found, on=list(DEPTH_KEY), how="outer")
     kept = ["width", "n", "seeds", "kappa", "low", "high", "rank", "floor", "lambda_max"]
-    kept += [name for name in ("angle", "angle_low", "angle_high") if name in rows]
-    return keyed(rows, DEPTH_KEY)[[*DEPTH_KEY, *kept, "key"]]
+    kept += ["angle", "angle_low", "angle_high", "key"]
+    return keyed(rows, DEPTH_KEY).reindex(columns=[*DEPTH_KEY, *kept])
 
 
 def spectra(tables: Tables) -> pd.DataFrame:
     """Return eigenvalues over the largest one by rank, of the first block of every seed."""
-    found: list[dict[str, Any]] = []
+    found = []
     for row in tables.get("spectra", pd.DataFrame()).to_dict("records"):
-        values = row["eigenvalues"]
-        if values is None or row["block"] != 0:
+        if (values := row["eigenvalues"]) is None or row["block"] != 0:
             continue
-        values = np.asarray(values, dtype=np.float64)
         ranks = np.unique(np.geomspace(1, len(values), SPECTRUM_POINTS).round().astype(int))
-        cell = {key: row[key] for key in DEPTH_KEY}
-        cell |= {"seed": row["seed"], "floor": row["resolution_floor"] / values[0]}
-        share = values[ranks - 1] / values[0]
-        found += [
-            {**cell, "rank": int(rank), "share": float(value)}
-            for rank, value in zip(ranks, share, strict=True)
-            if value > cell["floor"] / 10  # what is further below is noise
-        ]
-    return pd.DataFrame(found)
+        cell = {key: row[key] for key in (*DEPTH_KEY, "seed")}
+        cell |= {"floor": row["resolution_floor"] / values[0]}
+        points = pd.DataFrame({"rank": ranks, "share": np.asarray(values)[ranks - 1] / values[0]})
+        found.append(
+            points[points["share"] > cell["floor"] / 10].assign(**cell)
+        )  # others are noise
+    return pd.concat(found) if found else pd.DataFrame()
 
 
 def training(tables: Tables) -> pd.DataFrame:
@@ -79,12 +72,10 @@ def training(tables: Tables) -> pd.DataFrame:
     thin = (epochs / CURVE_POINTS).clip(lower=1).round().astype(int)
     kept = curves[(curves["epoch"] % thin == 0) | (curves["epoch"] == epochs)]
     names = [*POINT_KEYS, "seed", "relative_rate", "epoch"]
-    real = kept[[*names, "train_loss"]].rename(columns={"train_loss": "loss"})
-    parts = [real.assign(kind="real")]
+    parts = [kept[[*names, "train_loss"]].set_axis([*names, "loss"], axis=1).assign(kind="real")]
     if "predictions" in tables:
-        columns = [*names[:-1], "epochs", "predicted_loss"]
-        long = tables["predictions"][columns].explode(["epochs", "predicted_loss"])
-        long = long.rename(columns={"epochs": "epoch", "predicted_loss": "loss"})
+        long = tables["predictions"][[*names[:-1], "epochs", "predicted_loss"]]
+        long = long.set_axis([*names, "loss"], axis=1).explode(["epoch", "loss"])
         long = long.astype({"epoch": float, "loss": float})
         step = long.groupby("experiment")["epoch"].transform("max") / CURVE_POINTS
         parts.append(long[long["epoch"] % step.clip(lower=1).round() == 0].assign(kind="predicted"))
@@ -153,14 +144,10 @@ def claims(tables: Tables, papers: Sequence[Paper]) -> list[dict[str, Any]]:
     for row in verdicts.to_dict("records"):
         entry = {name: plain(row[name]) for name in CLAIM_COLUMNS}
         claim, keys = written.get((row["paper"], row["claim"])), {}
-        if claim and claim.table in KEYS and claim.table in tables:
-            view, names = KEYS[claim.table]
-            try:
-                rows = rows_of(claim, tables)
-            except ClaimError:
-                rows = pd.DataFrame()
-            if not rows.empty and set(names) <= set(rows):
-                keys[view] = sorted(set(keyed(rows, names)["key"]))
+        if claim and (view := EXPLORED.get(claim.table)) and claim.table in tables:
+            rows = rows_of(claim, tables)
+            if not rows.empty and {*KEYS[view]} <= {*rows}:
+                keys[view] = sorted({*keyed(rows, KEYS[view])["key"]})
         found.append({**entry, "keys": keys})
     return found
 
@@ -177,11 +164,10 @@ def keyed(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: None for what is missing, seven digits of a number."""
-    if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    if isinstance(value, np.generic):
-        value = value.item()
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else None
+    return None if value is pd.NA else value
 
 
 def columns(rows: pd.DataFrame) -> dict[str, list[Any]]:

@@ -1,6 +1,7 @@
 """The explorer's page: charts, their data and the library that draws them, in one file."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ from markupsafe import Markup
 
 from ntk_workflow.claims.papers import Paper
 from ntk_workflow.explorer import data
-from ntk_workflow.explorer.charts import charts
+from ntk_workflow.explorer.charts import CHARTS
 from ntk_workflow.explorer.data import Tables
 from ntk_workflow.explorer.pairs import pairs
 from ntk_workflow.pages.rendering import in_script, render
@@ -24,6 +25,9 @@ NEEDED = {
     "phase_map": "laws",
     "pair": "pairs",
 }
+#: Views, each with a chart that it cannot do without.
+VIEWS = {"depth": "depth_kappa", "spectrum": "spectrum", "training": "training_curves"}
+VIEWS |= {"map": "phase_map", "theory": "pair"}
 
 
 def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
@@ -40,17 +44,15 @@ def page(run: str, tables: Tables, papers: Sequence[Paper]) -> str:
         rows = frames["training"]
         network = rows["experiment"] + " · " + rows["dataset"] + " · " + rows["model"]
         frames["training"] = rows.assign(network=network + " · " + rows["activation"])
-    if "angle" not in frames["depth"]:
-        frames["depth"] = frames["depth"].assign(angle=None, angle_low=None, angle_high=None)
     held = {name: data.columns(rows) for name, rows in frames.items() if not rows.empty}
-    specs = {name: spec for name, spec in charts().items() if NEEDED[name] in held}
+    specs = {name: spec for name, spec in deepcopy(CHARTS).items() if NEEDED[name] in held}
     for name, spec in specs.items():
         _fix_scales(spec, held[NEEDED[name]])
     content = {"data": held, "specs": specs, "claims": data.claims(tables, papers)}
     return render(
         "explorer.html.j2",
         title=f"Explorer of the run {run}",
-        views=_views(specs),
+        views=[*(view for view, chart in VIEWS.items() if chart in specs), "claims"],
         content=in_script(content),
         library=_library(),
     )
@@ -73,10 +75,3 @@ def _fix_scales(spec: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None
                 of["scale"] = {**of.get("scale", {}), "domain": names}
         if "values" in encoding.get("x", {}).get("axis", {}):
             encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
-
-
-def _views(specs: dict[str, Any]) -> list[str]:
-    """Return the views that have a chart, and those that need none."""
-    charts_of = {"depth": "depth_kappa", "spectrum": "spectrum", "training": "training_curves"}
-    charts_of |= {"map": "phase_map", "theory": "pair"}
-    return [*(view for view, chart in charts_of.items() if chart in specs), "claims"]

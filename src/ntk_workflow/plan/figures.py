@@ -9,12 +9,6 @@ from ntk_workflow.figures import listing, parameters
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, refuse, require
 
-#: The tables that the explorer shows.
-EXPLORED = (
-    *("spectra", "conditioning", "angles", "training", "learning_rates", "predictions"),
-    *("phase", "phase_laws", "claims"),
-)
-
 
 def drawn(run: Run) -> list[str]:
     """Return the figures of `all`: those of the config whose studies are not switched off."""
