@@ -21,7 +21,6 @@ from pypdf import PdfReader
 from ntk_conditioning import tables
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
 from ntk_conditioning.tables import TABLES
-from ntk_workflow.figures import captions
 from ntk_workflow.named_values import named_values, to_words
 from ntk_workflow.plan import figures
 from ntk_workflow.plan.run import STUDY_OF
@@ -43,13 +42,13 @@ def test_every_figure_has_a_notebook_and_a_caption_and_nothing_else_has(suffix):
 
 @every_figure
 def test_a_caption_has_a_title_and_formulas_that_can_be_set(figure):
-    caption = captions.read(FOLDER / f"{figure}.rst")
+    caption = read_caption(FOLDER / f"{figure}.rst")
     assert re.match(r"\*\*[A-Z][^*]+\.\*\* (\(a\) )?[A-Z]", caption)
     assert 40 < len(caption.split()) < 150
     assert not re.search(r"\{[{%#]", caption), "Snakemake's report takes captions for templates"
     strict = {"halt_level": 2, "math_output": "MathML"}
     assert "<math" in publish_parts(caption, writer="html5", settings_overrides=strict)["body"]
-    for formula in re.findall(r"\$([^$]+)\$", captions.markdown(caption)):
+    for formula in re.findall(r":math:`([^`]*)`", caption):
         MathTextParser("path").parse(f"${formula}$")
 
 
