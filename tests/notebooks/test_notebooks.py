@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import yaml
+from collect_paper_figures import read_caption
 from docutils.core import publish_parts
 from matplotlib import pyplot
 from matplotlib.mathtext import MathTextParser
