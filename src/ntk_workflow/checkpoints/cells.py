@@ -45,22 +45,25 @@ class Checkpoints:
             return None
         if not cell["code"]:
             raise UsageError("--checkpoints: give --code, too, which says for how long they hold")
-        path = self._folder / f"{self._joined(cell, '-')}-{digest(cell)}.parquet"
+        path = self._folder / f"{self._name(cell)}-{digest(cell)}.parquet"
         try:
             rows: list[dict[str, Any]] = tables.read(path, self._table).to_pylist()
         except tables.TableError:
             return None
-        log.info("%s: kept", self._joined(cell, ", "))
+        log.info("%s: kept", self._in_words(cell))
         return rows
 
     def write(self, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keep the rows of a cell, in place of those of the same cell with another digest."""
         if self._folder is not None:
-            name = self._joined(cell, "-")
+            name = self._name(cell)
             for other in self._folder.glob(f"{name}-{'?' * 16}.parquet"):
                 other.unlink(missing_ok=True)
             tables.write(self._folder / f"{name}-{digest(cell)}.parquet", self._table, rows)
-        log.info("%s: computed", self._joined(cell, ", "))
+        log.info("%s: computed", self._in_words(cell))
 
-    def _joined(self, cell: Cell, mark: str) -> str:
-        return mark.join(str(cell[key]) for key in self._table.keys if key in cell)
+    def _name(self, cell: Cell) -> str:
+        return "-".join(str(cell[key]) for key in self._table.keys if key in cell)
+
+    def _in_words(self, cell: Cell) -> str:
+        return ", ".join(f"{key} {cell[key]}" for key in self._table.keys if key in cell)
