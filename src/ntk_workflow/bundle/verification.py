@@ -219,7 +219,7 @@ def run_workflow(
     for path in map(PurePosixPath, config["catalogues"]):
         outside = {"..", "…", "/"} & {*path.parts}
         inside = f"elsewhere/{path.name}" if outside else path
-        entries = read_record(results.parents[1] / "workflow" / inside)
+        entries = read_yaml(results.parents[1] / "workflow" / inside)
         for entry in entries.values():
             for keys, key in ((entry, "path"), (entry.get("options", {}), "alignments")):
                 place = (ROOT / keys.get(key, "")).resolve()
