@@ -43,7 +43,8 @@ class Clone:
     def environment(self) -> dict[str, str]:
         """Return the environment in which Snakemake runs."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+        # by those of `make test`, a test's own make would say which folder it enters
+        unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
         return {k: v for k, v in os.environ.items() if k not in unset} | {"PATH": path}
 
     def run(self, *arguments: str, check: bool = True) -> snakemake_forks.Done:
