@@ -11,6 +11,7 @@ from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
+from ntk_workflow.plan.run import own_activation_files
 from tests.support.runs import ROOT, mistakes_of, run_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
@@ -192,6 +193,18 @@ def test_a_training_depends_on_all_of_its_samples():
     samples = ["results/demo/datasets/mnist/all.npz", *trainings.samples_for_tests(run, "mnist")]
     assert len(samples) == 2
     assert trainings.datasheets(run, "mnist") == [name.replace(".npz", ".json") for name in samples]
+
+
+def test_a_training_depends_on_the_file_of_its_activation(tmp_path):
+    file, codes = tmp_path / "bent_tanh.py", set()
+    for text in (BENT, BENT.replace("0.7", "0.75")):
+        file.write_text(text)
+        run = run_of({})
+        run = replace(run, config={**run.config, "activation_files": [str(file)]})
+        own = own_activation_files(run, ["bent_tanh"])
+        codes.add(rows.code(run, ["scripts/train_network.py"], own))
+        assert own_activation_files(run, ["relu"]) == []
+    assert len(codes) == 2
 
 
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():
