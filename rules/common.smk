@@ -38,7 +38,6 @@ sys.path.insert(0, f"{checkout}/src")
 
 from ntk_workflow import jobs, snakemake_internals
 from ntk_workflow.figures import listing
-from ntk_workflow.figures.parameters import TRAINED_TABLES, TRAINING_TABLES
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
 from ntk_workflow.plan import run as plan
 from ntk_workflow.plan.rows import options

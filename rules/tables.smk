@@ -33,7 +33,7 @@ use rule aggregate_table as aggregate_training with:
     log:
         "logs/{run}/aggregate_training/{table}/{experiment}.log",
     wildcard_constraints:
-        table="|".join(TRAINED_TABLES),
+        table="|".join(trainings.TRAINED_TABLES),
 
 
 use rule aggregate_table as aggregate_experiments with:
@@ -45,7 +45,7 @@ use rule aggregate_table as aggregate_experiments with:
     log:
         "logs/{run}/aggregate_experiments/{table}.log",
     wildcard_constraints:
-        table="|".join(TRAINING_TABLES),
+        table="|".join(trainings.TRAINING_TABLES),
 
 
 rule select_learning_rates:

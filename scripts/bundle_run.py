@@ -12,10 +12,9 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, scratch_folder, sha256, write_text
 from ntk_workflow.bundle import archive, crate
 from ntk_workflow.cli import Argv, Parser, logger, run_main
-from ntk_workflow.config import read_yaml
+from ntk_workflow.config import published, read_yaml
 from ntk_workflow.pages.rendering import render
 from ntk_workflow.provenance.digests import LEFT_OUT
-from ntk_workflow.provenance.places import published
 from ntk_workflow.provenance.versions import PROJECT
 
 log = logger(__file__)

@@ -21,8 +21,9 @@ from ntk_workflow.cli_activations import load_activation_files
 from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import TrainingTask, as_seen
+from ntk_workflow.trainings.options import training_parser
 from ntk_workflow.trainings.predictions import describe, predict
-from ntk_workflow.trainings.settings import TrainingSettings, training_parser
+from ntk_workflow.trainings.settings import TrainingSettings
 
 log = cli.logger(__file__)
 

@@ -11,9 +11,9 @@ import yaml
 
 from ntk_conditioning.files import write_text
 from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow.config import published
 from ntk_workflow.named_values import named_values
 from ntk_workflow.provenance import versions
-from ntk_workflow.provenance.places import published
 
 HEADING = """\
 # The config of this run: every key with the value that was in force, but for those that only say

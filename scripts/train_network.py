@@ -19,7 +19,8 @@ from ntk_workflow.devices import torch_device
 from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.loop import TrainingCheckpoint, train
-from ntk_workflow.trainings.settings import TrainingSettings, training_parser
+from ntk_workflow.trainings.options import training_parser
+from ntk_workflow.trainings.settings import TrainingSettings
 
 
 @cli.run_main

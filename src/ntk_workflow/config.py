@@ -74,6 +74,18 @@ def canonical(value: Any, key: str = "") -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def published(value: Any, checkout: Path) -> Any:
+    """Return a config value without absolute paths: relative to the checkout, or the name alone."""
+    if isinstance(value, dict):
+        return {key: published(inner, checkout) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [published(inner, checkout) for inner in value]
+    if not isinstance(value, str) or not Path(value).is_absolute():
+        return value
+    path = Path(value)
+    return path.relative_to(checkout).as_posix() if checkout in path.parents else f"…/{path.name}"
+
+
 def schema_errors(values: Any, schema: Config) -> list[str]:
     """Return a line for everything in ``values`` that the schema forbids, with key and remedy."""
     errors = jsonschema.Draft202012Validator(schema).iter_errors(values)

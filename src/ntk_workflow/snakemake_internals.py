@@ -7,6 +7,7 @@ there and not at a user's.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from snakemake.persistence.file import FilePersistence
 from snakemake.utils import update_config
 
 from ntk_workflow.config import Config, read_yaml, typed
-from ntk_workflow.provenance.jobs import Record
 
 _DIGEST = re.compile(r"'([0-9a-f]{16})'")
 
@@ -61,6 +61,18 @@ def gives_gpu(workflow: Any, rule: str) -> bool:
     name = workflow.modifier.modify_rulename(rule)  # as a module's rule is called
     given = workflow.resource_settings.overwrite_resources.get(name, {})
     return "gpu" in given and str(given["gpu"].raw) != "0"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What Snakemake noted about the job that wrote a file; times are seconds since 1970."""
+
+    rule: str
+    inputs: tuple[str, ...]
+    log: tuple[str, ...]
+    code: str | None = None
+    start: float | None = None
+    end: float | None = None
 
 
 class Records:

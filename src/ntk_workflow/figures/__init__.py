@@ -1,1 +1,1 @@
-"""Figures of a run: parameters of notebooks."""
+"""How figures are listed: their targets, titles, and places in the report."""

@@ -1,13 +1,15 @@
 """The figures of a run, its claims and its pages."""
 
 import fnmatch
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ntk_workflow.config import did_you_mean
-from ntk_workflow.figures import listing, parameters
+from ntk_workflow.figures import listing
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, refuse, require
+from ntk_workflow.plan.trainings import ASKED_FOR, TRAINING_TABLES, has_table
 
 
 def drawn(run: Run) -> list[str]:
@@ -24,7 +26,7 @@ def switched_off(run: Run, figure: str) -> list[str]:
     shown = [name for each in patterns or [] for name in fnmatch.filter(run.experiments, each)]
     if patterns and not fnmatch.filter(shown, patterns[0]):
         off.append(f"training.{patterns[0].removesuffix('*')}")
-    for table, key in parameters.ASKED_FOR.items():
+    for table, key in ASKED_FOR.items():
         if table in spec["tables"] and not any(run.experiments[name][key] for name in shown):
             off.append(f"training with {key}")
     return list(dict.fromkeys(off))
@@ -36,8 +38,18 @@ def files(run: Run, figure: str) -> list[str]:
 
 
 def tables_of(run: Run, figure: str) -> dict[str, list[str]]:
-    """Return the files of each table of a figure; trainings have one for each experiment."""
-    return parameters.tables_of(run.figures[figure], run.experiments, run.path("tables"))
+    """Return the files of each table that a figure reads.
+
+    Of trained networks there is one for each of the experiments that match the figure's patterns.
+    """
+    spec = run.figures[figure]
+    matching = [fnmatch.filter(run.experiments, each) for each in spec.get("experiments", ())]
+    shown = dict.fromkeys(chain(*matching))
+    files = {table: [run.path("tables", f"{table}.parquet")] for table in spec["tables"]}
+    for table in set(files) & set(TRAINING_TABLES):
+        having = [name for name in shown if has_table(table, run.experiments[name])]
+        files[table] = [run.path("tables", table, f"{name}.parquet") for name in having]
+    return files
 
 
 def inputs(run: Run, figure: str) -> list[str]:
@@ -57,11 +69,14 @@ def inputs(run: Run, figure: str) -> list[str]:
 
 
 def notebook_parameters(run: Run, figure: str) -> list[str]:
-    """Return a notebook's parameters as NAME=VALUE: its tables, config values and files."""
+    """Return a notebook's parameters as NAME=VALUE: its tables, config values, files to write."""
+    values: dict[str, Any] = {}
+    for table, paths in tables_of(run, figure).items():
+        placed = [*map(run.placed, paths)]
+        values[f"{table}_table"] = placed[0] if len(placed) == 1 else placed
+    values |= {key: run.config[key] for key in run.figures[figure].get("parameters", [])}
     pdf, png = map(run.placed, files(run, figure))
-    tables = {name: [*map(run.placed, each)] for name, each in tables_of(run, figure).items()}
-    spec = run.figures[figure]
-    return to_words(parameters.parameters(spec, run.config, tables=tables, pdf=pdf, png=png))
+    return to_words(values | {"pdf": pdf, "png": png})
 
 
 def paper_files(run: Run) -> list[str]:

@@ -5,12 +5,10 @@ from itertools import product
 from typing import Any
 
 from ntk_conditioning import tables
-from ntk_conditioning.kernels import GRADIENT_KERNELS
 from ntk_workflow.checks import GRID
-from ntk_workflow.figures.parameters import TRAINED_TABLES
 from ntk_workflow.plan.datasets import datasheets
 from ntk_workflow.plan.run import STUDY_OF, Run, require, study_module
-from ntk_workflow.plan.trainings import training_files
+from ntk_workflow.plan.trainings import TRAINED_TABLES, training_files
 from ntk_workflow.provenance import digests
 
 #: The tables whose rows are files of their own.
@@ -25,8 +23,8 @@ def rows(run: Run, table: str) -> list[str]:
     require(run, study)
     section, keys = run.section(study), tables.get(table).axes or ()
     axes = {key: section[key] for key in keys}
-    if table == "angles":  # between gradients
-        axes["kernels"] = [name for name in GRADIENT_KERNELS if name in axes["kernels"]]
+    if table == "angles":  # between gradients, whose inner products are NTKs
+        axes["kernels"] = [name for name in axes["kernels"] if name.endswith("_ntk")]
     names = product(*axes.values()) if axes else study_module(study).rows(section)
     return [run.path(table, *name) + ".parquet" for name in names]
 

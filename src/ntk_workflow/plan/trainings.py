@@ -3,15 +3,26 @@
 The wildcard ``per_seed`` of their files is empty, or ``/seed-1`` where a job trains one seed.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_workflow import catalogue
-from ntk_workflow.figures.parameters import has_table
 from ntk_workflow.plan.run import Run, require
 from ntk_workflow.trainings.settings import TrainingSettings
+
+#: The key of an experiment that asks for a table, by table; the others are made of all.
+ASKED_FOR = {"predictions": "predict", "kernels_along_training": "kernels_along"}
+#: Tables of trained networks that jobs compute, one for each experiment.
+TRAINED_TABLES = ("training", "training_kernels", *ASKED_FOR)
+TRAINING_TABLES = (*TRAINED_TABLES, "learning_rates")
+
+
+def has_table(table: str, experiment: Mapping[str, Any]) -> bool:
+    """Return whether an experiment, which is not switched off, has a table of trained networks."""
+    return table not in ASKED_FOR or bool(experiment.get(ASKED_FOR[table]))
 
 
 def settings(run: Run, experiment: str, dataset: str, model: str) -> TrainingSettings:

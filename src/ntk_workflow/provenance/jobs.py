@@ -5,7 +5,6 @@ What is not known is left out. No user, machine or folder outside the checkout i
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,8 @@ from ntk_conditioning.files import sha256
 from ntk_workflow.provenance.digests import path_digest
 
 
-@dataclass(frozen=True)
-class Record:
-    """What Snakemake noted about the job that wrote a file; times are seconds since 1970."""
-
-    rule: str
-    inputs: tuple[str, ...]
-    log: tuple[str, ...]
-    code: str | None = None
-    start: float | None = None
-    end: float | None = None
-
-
 def provenance(
-    outputs: Sequence[str], record: Callable[[str], Record | None], *, root: str = ""
+    outputs: Sequence[str], record: Callable[[str], Any], *, root: str = ""
 ) -> dict[str, Any]:
     """Return the jobs behind ``outputs``, followed back to where no record is known.
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Literal
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.training.descent import AUTO_RATES, Descent, rounded_down
-from ntk_workflow import cli
-from ntk_workflow.cli_networks import own_network_arguments
 from ntk_workflow.named_values import named_values
 
 #: The learning rate of each network, by its seed and the rate as the settings give it.
@@ -61,7 +59,7 @@ class TrainingSettings(Descent):
         try:
             return cls._of(named_values(words, option="--settings"))
         except TypeError as error:  # unknown or missing keys
-            raise cli.UsageError(f"--settings: {str(error).partition(' ')[2]}") from None
+            raise UserError(f"--settings: {str(error).partition(' ')[2]}") from None
 
     @classmethod
     def _of(cls, values: Mapping[str, Any]) -> TrainingSettings:
@@ -79,19 +77,3 @@ class TrainingSettings(Descent):
                 elif self.rate_unit == "smallest_critical":
                     rates[seed, rate] = rounded_down(rate * min(critical.values()))
         return rates
-
-
-def training_parser(description: str | None) -> cli.Parser:
-    """Return a parser with a job's network, its samples and settings, and threads."""
-    parser = cli.Parser("activation-file", "threads", description=description)
-    add = parser.add_argument
-    add("--data", type=Path, required=True, help="prepared training samples, whole (.npz)")
-    add("--experiment", required=True, help="name written into the table")
-    add("--dataset", required=True, help="name written into the table")
-    add("--model", default="mlp", help="kind of network (default: mlp)")
-    add("--activation", required=True, help="name of the activation")
-    own_network_arguments(parser)
-    names = ", ".join(sorted(field.name for field in fields(TrainingSettings)))
-    help = f"of {names}; see experiment in schemas/config.schema.yaml"
-    add("--settings", nargs="+", required=True, metavar="KEY=VALUE", help=help)
-    return parser
