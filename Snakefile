@@ -29,7 +29,7 @@ include: "rules/record.smk"
 include: "rules/bundle.smk"
 
 
-for study in plan.studies(run):  # those of the config that are not switched off
+for study in rows.studies(run):  # those of the config that are not switched off
 
     include: f"rules/studies/{study}.smk"
 

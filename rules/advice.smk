@@ -5,7 +5,7 @@
 
 
 # On activations of the user's own advice is given too.
-own = [name for name in config["activations"] if plan.own_activation_files(run, [name])]
+own = [name for name in config["activations"] if rows.own_activation_files(run, [name])]
 
 
 rule advise_dataset:
@@ -25,7 +25,7 @@ rule advise_dataset:
     resources:
         **resources_of("advise_dataset"),
     params:
-        activations=lambda w: plan.activation_options(run, own) if own else [],
+        activations=lambda w: rows.activation_options(run, own) if own else [],
         code=code("scripts/advise_dataset.py"),
     shell:
         f"{python} {home}scripts/advise_dataset.py"

@@ -4,41 +4,21 @@
 #        results/{run}/bundle/{run}.zip, an RO-Crate in a BagIt bag. scripts/verify_bundle.py
 #        checks it. Neither is part of `all`.
 
-from ntk_workflow.checks import used_datasets
-
-
-rule record_jobs:
-    """Write down who made the run's files: code, inputs, outputs, device and times of every job."""
-    input:
-        files=record.results(run),
-        rows=lambda w: rows.all_rows(run),
-        datasheets=lambda w: datasets.datasheets(run),
-    output:
-        "results/{run}/record/jobs.json",
-    log:
-        "logs/{run}/record_jobs.log",
-    localrule: True  # Snakemake's notes are beside it
-    conda:
-        "../envs/environment.yaml"
-    params:
-        root=f"--root={placed('')}",
-        code=code("scripts/record_jobs.py"),
-    shell:
-        f"{python} {home}scripts/record_jobs.py"
-        " --files {input.files:q} {input.rows:q} {input.datasheets:q} {params.root:q}"
-        " --output {output:q} 2> {log:q}"
+from ntk_workflow.run import used_datasets
 
 
 rule bundle_run:
     """Put the run into one file: results, config, provenance, and the workflow that made it."""
     input:
         files=record.results(run),
-        jobs="results/{run}/record/jobs.json",
+        rows=lambda w: rows.all_rows(run),
+        datasheets=lambda w: datasets.datasheets(run),
     output:
-        "results/{run}/bundle/{run}.zip",
+        jobs="results/{run}/record/jobs.json",
+        bundle="results/{run}/bundle/{run}.zip",
     log:
         "logs/{run}/bundle_run.log",
-    localrule: True  # it takes seconds
+    localrule: True  # Snakemake's notes are beside it, and it takes seconds
     conda:
         "../envs/environment.yaml"
     params:
@@ -50,15 +30,15 @@ rule bundle_run:
         source=lambda w: record.source_content(run),
         catalogues=lambda w, output: config["catalogues"],
         datasets=used_datasets(config),
-        rows="--include-rows" if config["bundle"]["include_rows"] else "",
+        include_rows="--include-rows" if config["bundle"]["include_rows"] else "",
         code=code("scripts/bundle_run.py"),
     shell:
         f"{python} {home}scripts/bundle_run.py"
         " --run {wildcards.run} --files {input.files:q} {params.root:q}"
-        " --jobs {input.jobs:q} --source {params.folder:q} --workflow {params.workflow:q}"
+        " --rows {input.rows:q} {input.datasheets:q} --source {params.folder:q} --workflow {params.workflow:q}"
         " --own-catalogues {params.own:q}"
-        " --catalogues {params.catalogues:q} --datasets {params.datasets} {params.rows}"
-        " --output {output:q} 2> {log:q}"
+        " --catalogues {params.catalogues:q} --datasets {params.datasets} {params.include_rows}"
+        " --jobs {output.jobs:q} --output {output.bundle:q} 2> {log:q}"
 
 
 rule bundle:

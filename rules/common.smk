@@ -36,10 +36,10 @@ here = workflow.current_basedir
 checkout = unpacked(here) if hasattr(here, "hosted_repo") else Path(here).parent
 sys.path.insert(0, f"{checkout}/src")
 
-from ntk_workflow import jobs, snakemake_internals
+from ntk_workflow import checks, jobs, snakemake_internals
 from ntk_workflow.figures import listing
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.plan import run as plan
+from ntk_workflow.plan.load import load
 from ntk_workflow.plan.rows import options
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
@@ -62,7 +62,7 @@ configfile: f"{folder}config.yaml"
 
 # A module's config is another workflow's, not to be changed.
 try:
-    run = plan.load(
+    run = load(
         snakemake_internals.read_config(workflow, config, folder),
         source=checkout,
         home=folder,
@@ -70,10 +70,10 @@ try:
         checked=snakemake_internals.runs_one_job(workflow),
     )
 except ValueError as error:
-    plan.refuse(f"The configuration has mistakes:\n{error}")
+    raise SystemExit(f"The configuration has mistakes:\n{error}") from None
 config = run.config
 
-if run.known and (keys := record.changed_keys(run)):
+if not run.checked and (keys := record.changed_keys(run)):
     logger.warning(
         f"results/{config['run']} is of another config ({', '.join(keys)}), and will change;"
         " to keep it: --config run=NAME"
@@ -94,7 +94,7 @@ def checked(study, *files):
     """Files of a study's job. Mistakes in its section end Snakemake here, and stop it alone."""
 
     def inputs(w):
-        plan.require(run, study)
+        checks.require(run, study)
         return expand(files, **dict(w))
 
     return inputs
@@ -102,7 +102,7 @@ def checked(study, *files):
 
 def activation(w):
     """A job's activation as options, with the files that register those of the user's own."""
-    return plan.activation_options(run, [w.activation])
+    return rows.activation_options(run, [w.activation])
 
 
 def code(*programs, study={}):
@@ -113,7 +113,7 @@ def code(*programs, study={}):
 
     def digest(w):
         used = study.get("activations") or [w.get("activation", "relu")]
-        own = plan.own_activation_files(run, used)
+        own = rows.own_activation_files(run, used)
         for name in study.get("models") or [w.get("model", "")]:
             own += [config["models"][name]["file"]] if name in run.models else []
         return rows.code(run, [program.format(**dict(w)) for program in programs], own)

@@ -61,7 +61,9 @@ rule extract_speech_features:
     params:
         subset=lambda w: run.catalogue[w.dataset]["options"]["subset"],
         source=lambda w: datasets.local_files(run, w.dataset)["train_x"],
-        frames=lambda w: datasets.speech_of(run, w.dataset)["frames"],
+        frames=lambda w: (config["speech"] | config["overrides"].get(w.dataset, {}))[
+            "frames"
+        ],
         settings=lambda w: datasets.speech_options(run, w.dataset),
         seed=config["seeds"][0],
         content=lambda w: datasets.own_content(run, w.dataset),

@@ -13,7 +13,7 @@ rule aggregate_table:
     log:
         "logs/{run}/aggregate_table/{table}.log",
     wildcard_constraints:
-        table="|".join(["datasets", *sorted({*rows.OF_ROWS} - {"activation_study"})]),
+        table="|".join(rows.COLLECTED),
     conda:
         "../envs/environment.yaml"
     params:
@@ -34,18 +34,6 @@ use rule aggregate_table as aggregate_training with:
         "logs/{run}/aggregate_training/{table}/{experiment}.log",
     wildcard_constraints:
         table="|".join(trainings.TRAINED_TABLES),
-
-
-use rule aggregate_table as aggregate_experiments with:
-    """Put the tables of all experiments together."""
-    input:
-        lambda w: trainings.experiment_tables(run, w.table),
-    output:
-        "results/{run}/tables/{table}.parquet",
-    log:
-        "logs/{run}/aggregate_experiments/{table}.log",
-    wildcard_constraints:
-        table="|".join(trainings.TRAINING_TABLES),
 
 
 rule select_learning_rates:
@@ -71,13 +59,15 @@ rule select_learning_rates:
 
 
 rule aggregate_conditioning:
-    """Summarise kappa of the main grid over blocks and seeds, one row per curve point."""
+    """Summarise kappa over blocks and seeds, one row per curve point."""
     input:
-        lambda w: rows.rows(run, "spectra"),
+        lambda w: rows.rows(run, w.table),
     output:
-        "results/{run}/tables/conditioning.parquet",
+        "results/{run}/tables/{table}.parquet",
     log:
-        "logs/{run}/aggregate_conditioning.log",
+        "logs/{run}/aggregate_conditioning/{table}.log",
+    wildcard_constraints:
+        table="|".join(rows.SUMMARISED),
     conda:
         "../envs/environment.yaml"
     params:

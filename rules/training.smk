@@ -45,7 +45,7 @@ rule train_network:
         kernels=lambda w, output: (
             ["--kernels-output", *output[2:]] if output[2:] else []
         ),
-        network=lambda w: [*plan.network_options(run, w.model), *activation(w)],
+        network=lambda w: [*rows.network_options(run, w.model), *activation(w)],
         settings=lambda w: to_words(asdict(trainings.job_settings(run, w))),
         checkpoints=placed(f"results/{{run}}/checkpoints/training/{network}"),
         code=code("scripts/train_network.py"),
@@ -96,7 +96,7 @@ rule predict_training:
                 trainings.prediction_settings(run, w.experiment, w.dataset, w.model)
             )
         ),
-        network=lambda w: [*plan.network_options(run, w.model), *activation(w)],
+        network=lambda w: [*rows.network_options(run, w.model), *activation(w)],
         code=code("scripts/predict_training.py"),
     shell:
         f"{python} {home}scripts/predict_training.py"

@@ -14,8 +14,10 @@ from ntk_workflow.bundle import archive, crate
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.config import published, read_yaml
 from ntk_workflow.pages.rendering import render
+from ntk_workflow.provenance import jobs
 from ntk_workflow.provenance.digests import LEFT_OUT
 from ntk_workflow.provenance.versions import PROJECT
+from ntk_workflow.snakemake_internals import Records
 
 log = logger(__file__)
 
@@ -25,8 +27,10 @@ def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
     add("--run", required=True, help="name of the run")
-    add("--files", type=Path, nargs="+", required=True, help="tables, figures, ...")
-    add("--jobs", type=Path, required=True, help="record of the jobs (.json)")
+    add("--files", nargs="+", required=True, help="tables, figures, ...")
+    add("--rows", nargs="+", required=True, help="rows and datasheets behind them")
+    help = "record to write of every job: code, inputs, outputs, device and times (.json)"
+    add("--jobs", type=Path, required=True, help=help)
     add("--root", default="", help="what names of files begin with, left out")
     add("--source", type=Path, default=Path(), help="folder of the workflow")
     add("--workflow", type=Path, nargs="+", required=True, help="files and folders of its source")
@@ -37,19 +41,20 @@ def main(argv: Argv = None) -> None:
     add("--output", type=Path, required=True, help="bundle to write (.zip)")
     args = parser.parse_args(argv)
 
-    known = json.loads(args.jobs.read_text(encoding="utf-8"))
+    known = jobs.provenance([*args.files, *args.rows], Records(Path.cwd()), root=args.root)
+    write_text(args.jobs, json.dumps(known, indent=1, sort_keys=True) + "\n")
     entries: dict[str, Any] = {}
     for path in args.catalogues:
         entries |= read_yaml(path)
     results = f"results/{args.run}/"
-    files = {path.as_posix().removeprefix(args.root): path for path in [*args.files, args.jobs]}
+    files = {name.removeprefix(args.root): Path(name) for name in [*args.files, str(args.jobs)]}
     made = [name for name in files if not name.startswith(f"{results}record/")]
     if args.include_rows:
         rows = [n for n in known["files"] if n.startswith(results) and n.endswith(".parquet")]
         files |= {name: Path(args.root + name) for name in rows}
     times = sorted(job[key] for job in known["jobs"] for key in ("start", "end") if key in job)
     if not times:  # no job states one: the run is as old as its newest file
-        newest = int(max(path.stat().st_mtime for path in args.files))
+        newest = int(max(path.stat().st_mtime for path in files.values()))
         times = [datetime.fromtimestamp(newest, UTC).isoformat()]
     with scratch_folder() as scratch:
         folder = scratch / args.run

@@ -27,18 +27,6 @@ use rule compute_infinite_spectrum as compute_activation_study with:
         kernel="infinite_ntk",
         settings=options(activation_study, "depths", "seeds", "kernel_size", "blocks"),
         solver=grid("eigenvalues", "full_spectrum_below"),
-        activations=plan.activation_options(run, activation_study["activations"]),
+        activations=rows.activation_options(run, activation_study["activations"]),
         checkpoints=placed("results/{run}/checkpoints/activation_study/{dataset}"),
         code=code("scripts/compute_infinite_spectrum.py", study=activation_study),
-
-
-use rule aggregate_conditioning as aggregate_activation_study with:
-    """Summarise kappa of the activation study over blocks and seeds."""
-    input:
-        lambda w: rows.rows(run, "activation_study"),
-    output:
-        "results/{run}/tables/activation_study.parquet",
-    log:
-        "logs/{run}/aggregate_activation_study.log",
-    conda:
-        "../../envs/environment.yaml"

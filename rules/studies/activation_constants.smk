@@ -16,7 +16,7 @@ rule measure_activations:
     conda:
         "../../envs/environment.yaml"
     params:
-        activations=plan.activation_options(run, activation_constants),
+        activations=rows.activation_options(run, activation_constants),
         code=code(
             "scripts/measure_activations.py",
             study={"activations": activation_constants},

@@ -26,8 +26,8 @@ rule measure_architectures:
     resources:
         **resources_of("measure_architectures", study="architectures"),
     params:
-        activations=plan.activation_options(run, architectures_study["activations"]),
-        networks=lambda w: architecture_options(config, plan.image(run, w.dataset)),
+        activations=rows.activation_options(run, architectures_study["activations"]),
+        networks=lambda w: architecture_options(config, run.image(w.dataset)),
         settings=options(
             architectures_study, "infinite_width", "samples", "sample_seed", "seeds"
         ),

@@ -21,7 +21,7 @@ rule compute_bounds:
     resources:
         **resources_of("compute_bounds", study="bounds"),
     params:
-        activations=plan.activation_options(run, bounds_study["activations"]),
+        activations=rows.activation_options(run, bounds_study["activations"]),
         settings=options(bounds_study, "depths", "samples", "seed"),
         code=code("scripts/compute_bounds.py", study=bounds_study),
     shell:

@@ -25,7 +25,7 @@ rule measure_finite_width:
     resources:
         **resources_of("measure_finite_width", study="finite_width"),
     params:
-        activations=plan.activation_options(run, finite_width_study["activations"]),
+        activations=rows.activation_options(run, finite_width_study["activations"]),
         settings=options(
             finite_width_study,
             "depths",

@@ -26,8 +26,10 @@ rule measure_linearity:
         **resources_of("measure_linearity", study="linearity"),
         device="cpu",
     params:
-        network=lambda w: rows.network_options(run, w.architecture, linearity_study),
-        activations=plan.activation_options(run, linearity_study["activations"]),
+        network=lambda w: rows.architecture_options(
+            run, w.architecture, linearity_study
+        ),
+        activations=rows.activation_options(run, linearity_study["activations"]),
         samples=options(linearity_study, "samples", "sample_seed", "expansions"),
         search=options(linearity_study, "radii", "directions"),
         training=options(linearity_study, "seeds", "widths", "steps", "step_size"),

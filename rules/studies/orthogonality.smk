@@ -25,8 +25,10 @@ rule measure_orthogonality:
         **resources_of("measure_orthogonality", study="orthogonality"),
         device="cpu",
     params:
-        network=lambda w: rows.network_options(run, w.architecture, orthogonality_study),
-        activations=plan.activation_options(run, orthogonality_study["activations"]),
+        network=lambda w: rows.architecture_options(
+            run, w.architecture, orthogonality_study
+        ),
+        activations=rows.activation_options(run, orthogonality_study["activations"]),
         samples=options(orthogonality_study, "samples", "sample_seed", "label_scales"),
         training=options(orthogonality_study, "seeds", "widths", "steps", "step_size"),
         checkpoints=placed(

@@ -54,7 +54,7 @@ rule measure_phase_of_data:
     resources:
         **resources_of("measure_phase_of_data", study="phase"),
     params:
-        activations=plan.activation_options(run, phase_study["activations"]),
+        activations=rows.activation_options(run, phase_study["activations"]),
         settings=options(phase_study, "depths", "seeds"),
         samples=max(phase_study["samples"]),
         code=code("scripts/measure_phase_of_data.py", study=phase_study),
@@ -80,7 +80,7 @@ rule evaluate_laws:
     resources:
         **resources_of("evaluate_laws", study="phase"),
     params:
-        activations=plan.activation_options(run, phase_study["activations"]),
+        activations=rows.activation_options(run, phase_study["activations"]),
         depths=phase_study["depths"],
         samples=max(phase_study["samples"]),
         ratios=[min(ratios), max(ratios)],

@@ -21,7 +21,7 @@ rule measure_repairs:
     resources:
         **resources_of("measure_repairs", study="repairs"),
     params:
-        activations=plan.activation_options(run, repairs_study["activations"]),
+        activations=rows.activation_options(run, repairs_study["activations"]),
         settings=options(repairs_study, "depths", "directions", "samples", "seeds"),
         code=code("scripts/measure_repairs.py", study=repairs_study),
     shell:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow import config
 from ntk_workflow.config import SCHEMAS, did_you_mean, read_yaml, schema_errors
 
 # Readers are imported where a user's own file is read: Snakemake starts faster without them.
@@ -42,16 +41,6 @@ def load_catalogues(
         problems += [f"{path}: {line}" for line in schema_errors(values, schema)]
         entries |= values if isinstance(values, Mapping) else {}
     return {name: each for name, each in entries.items() if isinstance(each, Mapping)}, problems
-
-
-def located(entry: Entry, home: str) -> Entry:
-    """Return an entry with the files that it names where they are, see `config.located`."""
-    found = dict(entry)
-    if "path" in entry:
-        found["path"] = config.located(entry["path"], home)
-    if alignments := entry.get("options", {}).get("alignments"):
-        found["options"] = entry["options"] | {"alignments": config.located(alignments, home)}
-    return found
 
 
 def read_entry(paths: Iterable[str], name: str) -> Entry:

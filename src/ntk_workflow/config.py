@@ -17,6 +17,8 @@ Config = Mapping[str, Any]
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 
+#: Keys of files of the user's own.
+FILES = ("catalogues", "activation_files", "file", "path", "alignments")
 #: Lists of numbers whose order means nothing, by their keys.
 UNORDERED = (
     *("depths", "seeds", "widths", "samples", "samples_per_dimension", "directions", "radii"),
@@ -25,10 +27,15 @@ UNORDERED = (
 )
 
 
-def located(path: str, home: str) -> str:
-    """Return where a user's file is: in the working folder, or else in the workflow's ``home``."""
-    elsewhere = str(Path(home, path))  # an absolute path as it is
-    return elsewhere if not Path(path).exists() and Path(elsewhere).exists() else path
+def located(value: Any, home: str, key: str = "") -> Any:
+    """Return a value with files where they are: in the working folder, or else in ``home``."""
+    if isinstance(value, Mapping):
+        return {name: located(item, home, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [located(item, home, key) for item in value]
+    if key not in FILES or Path(value).exists() or not (elsewhere := Path(home, value)).exists():
+        return value
+    return str(elsewhere)
 
 
 def typed(value: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ntk_workflow import catalogue
 from ntk_workflow.allocation import SNAKEMAKE
-from ntk_workflow.plan.run import Run
 from ntk_workflow.resources import MOST_MINUTES, Samples, Size
+from ntk_workflow.run import Run
 
 #: Seconds until a program has started.
 START = 2
@@ -32,9 +32,8 @@ def resources_of(
         exception = run.config["overrides"].get(dataset, {})
         config, samples = {**run.config, **exception, "models": {}}, Samples(50_000, 1000)
         if entry := run.catalogue.get(dataset):
-            n, d = catalogue.shape_of(entry, config["speech"] | exception)
-            image, classes = catalogue.known_image(entry), catalogue.classes_of(entry)
-            samples = Samples(n or samples.n, d or samples.d, image, classes)
+            (n, d), classes = run.shape(dataset), catalogue.classes_of(entry)
+            samples = Samples(n or samples.n, d or samples.d, run.image(dataset), classes)
             if d:  # networks of the user's own are tried on a sample
                 config["models"] = run.models
         needed: Size = getattr(module, rule)(SimpleNamespace(**wildcards), config, samples)

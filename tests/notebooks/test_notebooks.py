@@ -24,7 +24,7 @@ from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, 
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.named_values import named_values, to_words
 from ntk_workflow.plan import figures
-from ntk_workflow.plan.run import STUDY_OF
+from ntk_workflow.run import STUDY_OF
 from tests.support.runs import run_of
 from tests.workflow.conftest import finished  # noqa: F401  the fixture
 

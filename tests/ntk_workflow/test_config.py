@@ -11,7 +11,7 @@ from ntk_conditioning.errors import UserError
 from ntk_workflow.catalogue import load_catalogues
 from ntk_workflow.config import LOADER, require_config, typed
 from ntk_workflow.plan import figures, rows
-from ntk_workflow.plan.run import ConfigError, load
+from ntk_workflow.plan.load import load
 from tests.support.runs import BASE, mistakes_of, run_of
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def lines(overlay: dict) -> list[str]:
     try:
         mistakes = mistakes_of(run_of({"papers": None} | overlay))  # whose claims take a second
-    except ConfigError as error:
+    except UserError as error:
         return str(error).splitlines()
     return list(dict.fromkeys(line for lines in mistakes.values() for line in lines))
 

@@ -11,7 +11,7 @@ from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.plan.run import own_activation_files
+from ntk_workflow.plan.rows import own_activation_files
 from tests.support.runs import ROOT, mistakes_of, run_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
@@ -158,7 +158,7 @@ def test_a_run_of_another_config_is_known_by_its_record(tmp_path, monkeypatch):
 
 def test_a_bundle_has_the_files_of_a_run_with_an_own_network_though_it_runs_none():
     run = run_of(read_yaml(ROOT / "docs/examples/own_network.yaml"))
-    of_bundle = replace(run, models={})
+    of_bundle = replace(run, models={}, checked=True)
     files = trainings.training_files(run, "training", "mine")
     assert files == trainings.training_files(of_bundle, "training", "mine")
     assert len(files) == 6

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import bundle_run
 import pytest
-import record_jobs
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import BundleError, archive, crate
@@ -68,16 +67,17 @@ def here(checkout, monkeypatch):
     shutil.rmtree(Path(BUNDLE).parent, ignore_errors=True)
 
 
-def record():
-    """Record the jobs; return what is written."""
-    assert record_jobs.main(["--files", *FILES, ROW, f"--output={JOBS}"]) == 0
-    return json.loads(Path(JOBS).read_text())
-
-
 def bundle(*options, workflow=(), own=(), dataset="drawn", root="", source=".", output=BUNDLE):
     """Write the bundle; return the names of the files in it, which are whole."""
     arguments = ["--run=tiny", "--files", *(root + name for name in FILES), f"--root={root}"]
-    arguments += [f"--jobs={root}{JOBS}", f"--source={source}", "--datasets", dataset, *options]
+    arguments += [
+        f"--rows={root}{ROW}",
+        f"--jobs={root}{JOBS}",
+        f"--source={source}",
+        "--datasets",
+        dataset,
+        *options,
+    ]
     programs = [f"{source}/{name}" for name in ("Snakefile", "src", "datasets.yaml")]
     arguments += ["--workflow", *programs, *workflow, "--own-catalogues", *own]
     arguments += ["--catalogues", f"{root}datasets.yaml", *own, f"--output={output}"]
@@ -90,7 +90,8 @@ def bundle(*options, workflow=(), own=(), dataset="drawn", root="", source=".", 
 
 
 def test_jobs_of_a_run(here: Path):
-    recorded = record()
+    bundle()
+    recorded = json.loads(Path(JOBS).read_text())
     row, table = recorded["jobs"]
     # the code's digest is not the other parameter, which is part of the command
     assert (row["rule"], row["code"]) == ("make_row", CODE)
@@ -112,7 +113,6 @@ def test_jobs_of_a_run(here: Path):
 
 
 def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
-    record()
     names = bundle()
     workflow = {"workflow/Snakefile", "workflow/src/code.py"}
     assert workflow | {*FILES, JOBS, "CITATION.cff", "README.md"} <= names
@@ -121,22 +121,20 @@ def test_a_bundle_is_always_the_same(here: Path, tmp_path: Path, monkeypatch):
     first = Path(BUNDLE).read_bytes()
     # as a module, with a prefix before all paths, and the source elsewhere
     monkeypatch.chdir(here.parent)
-    bundle(root=f"{here.name}/", source=here, output=here.parent / "module.zip")
-    assert (here.parent / "module.zip").read_bytes() == first
+    root = f"{here.name}/"
+    assert names == bundle(root=root, source=here, output=here.parent / "module.zip")
     copy = tmp_path / "elsewhere"
     shutil.copytree(here, copy)
     monkeypatch.chdir(copy)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     for path in copy.rglob("*"):
         os.utime(path, (1, 1))
-    record()
     bundle()
     assert Path(BUNDLE).read_bytes() == first
     assert bundle("--include-rows") - names == {ROW}
 
 
 def test_the_crate_says_where_data_are_and_what_every_file_is(here, tmp_path):
-    record()
     bundle()
     folder = archive.unpack(Path(BUNDLE), tmp_path).parents[1]
     graph = json.loads((folder / crate.NAME).read_text())["@graph"]
@@ -150,7 +148,6 @@ def test_the_crate_says_where_data_are_and_what_every_file_is(here, tmp_path):
 
 
 def test_a_users_own_data_and_files_are_not_named_by_their_place(here, tmp_path, capsys):
-    record()
     (tmp_path / "secret.csv").write_text("3,4\n")
     catalogue, activation = tmp_path / "my_catalogue.yaml", Path("../swish.py")
     catalogue.write_text(f"mine: {{title: Mine, path: {tmp_path}/secret.csv}}\n")

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from snakemake.utils import update_config
 
-from ntk_workflow.checks import GRID, mistakes
+from ntk_workflow.checks import mistakes
 from ntk_workflow.config import read_yaml
-from ntk_workflow.plan.run import Run, load
+from ntk_workflow.plan.load import load
+from ntk_workflow.run import GRID, Run
 
 ROOT = Path(__file__).parents[2]
 BASE = read_yaml(ROOT / "config.yaml") | {"catalogues": [str(ROOT / "datasets.yaml")]}
@@ -22,7 +23,6 @@ def run_of(overlay: dict) -> Run:
 
 def mistakes_of(run: Run) -> dict[str, list[str]]:
     """Return the mistakes of each study that has some."""
-    assert run.known
     studies = [GRID, *(key for key in run.config if "study" in key or "constants" in key)]
     studies += [f"training.{name}" for name in run.config["training"] or {}]
-    return {study: lines for study in studies if (lines := mistakes(study, run.known))}
+    return {study: lines for study in studies if (lines := mistakes(study, run))}

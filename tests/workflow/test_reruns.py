@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 SPECTRA = {"compute_spectrum", "aggregate_conditioning"}
 ANGLES = {"compute_min_angle"}
 INFINITE = {"compute_infinite_spectrum", "compute_infinite_min_angle"}
-TRAINING = {"train_network", "aggregate_training", "aggregate_experiments", "select_learning_rates"}
+TRAINING = {"train_network", "aggregate_training", "select_learning_rates"}
 # Of any change: the record names the code and the config, and claims are about most tables.
 AFTER = {"check_claims", "record_run", "render_page", "render_figure"}
 ROW = "results/ci/spectra/empirical_ntk/digits/relu.parquet"

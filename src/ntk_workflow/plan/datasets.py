@@ -7,26 +7,10 @@ from typing import Any
 from ntk_conditioning import tables
 from ntk_workflow import catalogue
 from ntk_workflow.catalogue import SPEECH
-from ntk_workflow.checks import GRID, used_datasets
+from ntk_workflow.checks import require
 from ntk_workflow.config import did_you_mean
-from ntk_workflow.plan.run import STUDY_OF, Run, refuse, require
 from ntk_workflow.provenance import digests
-
-
-def setting(run: Run, key: str, dataset: str) -> Any:
-    """Return a value of the main grid as it holds for one dataset."""
-    return run.config["overrides"].get(dataset, {}).get(key, run.config[key])
-
-
-def speech_of(run: Run, dataset: str) -> dict[str, Any]:
-    """Return how frames of a corpus become samples; their number may be an exception's."""
-    frames = run.config["overrides"].get(dataset, {}).get("frames", run.config["speech"]["frames"])
-    return {**run.config["speech"], "frames": frames}
-
-
-def shape(run: Run, dataset: str) -> tuple[int | None, int | None]:
-    """Return all samples and features of a dataset; None for what only its files tell."""
-    return catalogue.shape_of(run.catalogue[dataset], speech_of(run, dataset))
+from ntk_workflow.run import GRID, STUDY_OF, Run, refuse, used_datasets
 
 
 def downloads(run: Run) -> dict[str, Mapping[str, Any]]:
@@ -100,14 +84,14 @@ def draw_options(run: Run, dataset: str, draw: str) -> list[str]:
     """Return the options that say which samples of a dataset make up a draw."""
     if draw in ("all", "test"):
         return ["--split", "test"] if draw == "test" else []
-    samples = ["--samples", str(setting(run, "samples", dataset))]
-    balanced = ["--balanced"] if setting(run, "balanced", dataset) else []
+    samples = ["--samples", str(run.setting("samples", dataset))]
+    balanced = ["--balanced"] if run.setting("balanced", dataset) else []
     return [*samples, "--seed", draw.removeprefix("seed-"), *balanced]
 
 
 def drawing_seeds(run: Run, dataset: str) -> list[Any]:
     """Return the seeds of the main grid where they only draw the samples."""
-    whole = setting(run, "samples", dataset) == "all"
+    whole = run.setting("samples", dataset) == "all"
     return [] if whole else list(run.config["seeds"])
 
 

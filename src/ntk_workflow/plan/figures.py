@@ -5,11 +5,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ntk_workflow.checks import require
 from ntk_workflow.config import did_you_mean
 from ntk_workflow.figures import listing
 from ntk_workflow.named_values import to_words
-from ntk_workflow.plan.run import STUDY_OF, ConfigError, Run, refuse, require
 from ntk_workflow.plan.trainings import ASKED_FOR, TRAINING_TABLES, has_table
+from ntk_workflow.run import STUDY_OF, Run, refuse
 
 
 def drawn(run: Run) -> list[str]:
@@ -112,5 +113,5 @@ def suggest(run: Run, target: str) -> None:
     advice = f"did you mean {similar}?" if similar else did_you_mean(target, targets)
     message = f"no target {target!r}; {advice}"
     if Path(target).exists():  # an input of another rule
-        raise ConfigError(message)
+        raise ValueError(message)
     refuse(message)

@@ -8,9 +8,9 @@ from ntk_workflow.config import canonical, published, read_yaml
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan import figures
 from ntk_workflow.plan.rows import code
-from ntk_workflow.plan.run import Run
 from ntk_workflow.plan.trainings import TRAINING_TABLES, has_table
 from ntk_workflow.provenance import digests
+from ntk_workflow.run import Run
 
 #: Keys that only say where files are: not recorded, and no result depends on them.
 PLACES = ("data_dir", "mirror")

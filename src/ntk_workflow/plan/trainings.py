@@ -10,7 +10,8 @@ from typing import Any
 
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_workflow import catalogue
-from ntk_workflow.plan.run import Run, require
+from ntk_workflow.checks import require
+from ntk_workflow.run import Run
 from ntk_workflow.trainings.settings import TrainingSettings
 
 #: The key of an experiment that asks for a table, by table; the others are made of all.
@@ -90,9 +91,3 @@ def predicted(run: Run, w: Any) -> list[str]:
     network = run.path("training", w.experiment, w.dataset, w.model, w.activation)
     files = training_files(run, "training", w.experiment)
     return [file for file in files if file.startswith(f"{network}/")]
-
-
-def experiment_tables(run: Run, table: str) -> list[str]:
-    """Return the tables of all experiments that have one, by the table's name."""
-    names = [name for name, values in run.experiments.items() if has_table(table, values)]
-    return [run.path("tables", table, f"{name}.parquet") for name in names]

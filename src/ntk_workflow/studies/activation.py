@@ -4,17 +4,18 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from ntk_workflow.checks import Known, blocks, names
+from ntk_workflow.checks import blocks, names
 from ntk_workflow.resources import Config, Samples, Size, compute_infinite_spectrum
+from ntk_workflow.run import Run
 
 STUDY = "activation_study"
 
 
-def checks(known: Known) -> Iterator[str]:
-    yield from names(known, STUDY)
-    values = {"samples": "all", "balanced": False, **known.config[STUDY]}
+def checks(run: Run) -> Iterator[str]:
+    yield from names(run, STUDY)
+    values = {"samples": "all", "balanced": False, **run.config[STUDY]}
     for name in values["datasets"]:
-        yield from blocks(known, name, values, {key: f"{STUDY}.{key}" for key in values})
+        yield from blocks(run, name, values, {key: f"{STUDY}.{key}" for key in values})
 
 
 def compute_activation_study(w: Any, config: Config, samples: Samples) -> Size:

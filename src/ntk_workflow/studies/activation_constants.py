@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from ntk_workflow.checks import Known, activation_names
+from ntk_workflow.checks import activation_names
+from ntk_workflow.run import Run
 
 STUDY = "activation_constants"
 
 
-def checks(known: Known) -> Iterator[str]:
-    yield from activation_names(known, known.config[STUDY], STUDY)
+def checks(run: Run) -> Iterator[str]:
+    yield from activation_names(run, run.config[STUDY], STUDY)

@@ -3,20 +3,21 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ntk_workflow.checks import Known, enough, names
+from ntk_workflow.checks import enough, names, on_sphere
 from ntk_workflow.resources import EIGENVALUES, PROGRAM, Config, Samples, Size
+from ntk_workflow.run import Run
 
 STUDY = "bounds_study"
 
 
-def checks(known: Known) -> Iterator[str]:
-    study = known.config[STUDY]
-    yield from names(known, STUDY)
+def checks(run: Run) -> Iterator[str]:
+    study = run.config[STUDY]
+    yield from names(run, STUDY)
     for index, name in enumerate(study["datasets"]):
-        if not known.on_sphere(name):
+        if not on_sphere(run, name):
             problem = f"{name} is not on the unit sphere; take one with scaling unit_norm"
             yield f"{STUDY}.datasets[{index}]: {problem}"
-        yield from enough(known, study["samples"], name, f"{STUDY}.samples")
+        yield from enough(run, study["samples"], name, f"{STUDY}.samples")
 
 
 def compute_bounds(w: Any, config: Config, samples: Samples) -> Size:

@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ntk_workflow.checks import Known
 from ntk_workflow.resources import FLOP, PROGRAM, Config, Samples, Size
+from ntk_workflow.run import Run
 from ntk_workflow.studies import orthogonality
 
 
-def checks(known: Known) -> Iterator[str]:
-    yield from orthogonality.checks(known, "linearity_study")
-    samples, expansions = (
-        known.config["linearity_study"][key] for key in ("samples", "expansions")
-    )
+def checks(run: Run) -> Iterator[str]:
+    yield from orthogonality.checks(run, "linearity_study")
+    samples, expansions = (run.config["linearity_study"][key] for key in ("samples", "expansions"))
     if expansions > samples:
         problem = f"{expansions} is more than the {samples} samples of the study; take fewer"
         yield f"linearity_study.expansions: {problem}"

@@ -4,17 +4,18 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from typing import Any
 
-from ntk_workflow.checks import Known, enough, names
+from ntk_workflow.checks import enough, names
 from ntk_workflow.config import did_you_mean
 from ntk_workflow.resources import FLOP, PROGRAM, Config, Samples, Size
+from ntk_workflow.run import Run
 
 STUDY = "orthogonality_study"
 
 
-def checks(known: Known, study: str = STUDY) -> Iterator[str]:
+def checks(run: Run, study: str = STUDY) -> Iterator[str]:
     """Yield a line for every mistake of the study, or of another whose networks' widths vary."""
-    section, architectures = known.config[study], known.config["architectures"]
-    yield from names(known, study, labels="the study needs two classes", infinite=False)
+    section, architectures = run.config[study], run.config["architectures"]
+    yield from names(run, study, labels="the study needs two classes", infinite=False)
     for index, name in enumerate(section["architectures"]):
         place = f"{study}.architectures[{index}]"
         if name not in architectures:
@@ -23,7 +24,7 @@ def checks(known: Known, study: str = STUDY) -> Iterator[str]:
             problem = f"no width of {name} is m, the one that varies; put m in"
             yield f"architectures.{name}.hidden: {problem}"
     for name in section["datasets"]:
-        yield from enough(known, section["samples"], name, f"{study}.samples")
+        yield from enough(run, section["samples"], name, f"{study}.samples")
 
 
 def measure_orthogonality(w: Any, config: Config, samples: Samples) -> Size:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ntk_workflow.checks import Known, activation_names, names
+from ntk_workflow.checks import activation_names, names
 from ntk_workflow.resources import EIGENVALUES, FLOP, PROGRAM, Config, Samples, Size
+from ntk_workflow.run import Run
 
 STUDY = "phase_study"
 
@@ -17,11 +18,11 @@ def rows(study: Config) -> list[tuple[str, str]]:
     return [(part, name) for part, names in parts.items() for name in names]
 
 
-def checks(known: Known) -> Iterator[str]:
-    study = known.config[STUDY]
-    yield from names(known, STUDY)
+def checks(run: Run) -> Iterator[str]:
+    study = run.config[STUDY]
+    yield from names(run, STUDY)
     large = (study["large"] or {}).get("activations", ())
-    yield from activation_names(known, large, f"{STUDY}.large.activations")
+    yield from activation_names(run, large, f"{STUDY}.large.activations")
 
 
 def measure_phase(w: Any, config: Config, samples: Samples) -> Size:

@@ -1,0 +1,103 @@
+"""The run of a config: its files read, and the user's own imported."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.plugins import place_of
+from ntk_workflow import catalogue
+from ntk_workflow.claims import papers as claim_files
+from ntk_workflow.config import (
+    canonical,
+    did_you_mean,
+    located,
+    read_yaml,
+    schema_errors,
+    with_defaults,
+)
+from ntk_workflow.run import TABLES, Run, used_datasets
+
+#: The activations of the package itself.
+BUILT_IN = frozenset(activations.names())
+
+
+def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) -> Run:
+    """Return the run of a config; for the others see `Run`.
+
+    Raises:
+        UserError: for unknown keys, values of a wrong type, and files that cannot be read.
+    """
+    schema = read_yaml(source / "schemas/config.schema.yaml")
+    if lines := schema_errors(config, schema):
+        raise UserError("\n".join(lines))
+    given = canonical(with_defaults(config, schema))
+    config = located(given, home)
+    figures = read_yaml(source / "notebooks/figures.yaml")
+    entries, lines = catalogue.load_catalogues(
+        config["catalogues"], read_yaml(source / "schemas/datasets.schema.yaml")
+    )
+    entries = located(entries, home)
+    errors, problems = own_activations(config["activation_files"], where.get("checked", False))
+    models, more = own_networks(config["models"], taken=entries)
+    lines += problems + more
+    papers: dict[str, Any] = {}
+    try:
+        of = {"folder": f"{home}papers", "tables": TABLES, "figures": figures}
+        papers = claim_files.read(config["papers"] or (), **of)
+    except ValueError as error:
+        lines += str(error).splitlines()
+    for index, name in enumerate(config["figures"]):
+        if name not in figures:
+            advice = did_you_mean(name, figures)
+            lines.append(f"figures[{index}]: unknown figure {name!r}; {advice}")
+    used = [name for name in used_datasets(config) if name in entries]
+    lines += catalogue.file_errors({name: entries[name] for name in used})
+    if lines:
+        raise UserError("\n".join(lines))
+    return Run(config, given, entries, figures, papers, models, errors, source, home, **where)
+
+
+def own_activations(
+    files: Sequence[str], checked: bool
+) -> tuple[dict[str, activations.DualErrors], list[str]]:
+    """Import files that register activations; return their errors at infinite width, and mistakes.
+
+    Activations are checked if they are not ``checked``.
+    """
+    errors, lines = {}, []
+    for file in files:
+        try:
+            activations.load_plugin(file)
+        except UserError as error:
+            lines.append(f"activation_files: {error}")
+    for name in set(activations.names()) - BUILT_IN if not checked else ():
+        from ntk_conditioning.duals import soundness  # only where it is needed: torch takes seconds
+
+        sigma = activations.get(name)
+        try:
+            soundness.require_sound(sigma)
+            errors[name] = soundness.dual_errors(sigma)
+        except UserError as error:
+            lines.append(f"activation_files: {place_of(sigma.function, files)}{error}")
+    return errors, lines
+
+
+def own_networks(
+    given: Mapping[str, Mapping[str, str]], *, taken: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the networks that a config has functions for, and lines for those it cannot have."""
+    models, lines = {}, []
+    for name, entry in given.items():
+        from ntk_conditioning.networks import architectures, own  # torch takes seconds
+
+        if name in {*architectures.MODELS, *taken}:
+            problem = "a built-in network or a dataset has this name; choose another"
+            lines.append(f"models.{name}: {problem}")
+            continue
+        try:
+            models[name] = own.load(entry["file"], entry["function"])
+        except UserError as error:
+            lines.append(f"models.{name}: {error}")
+    return models, lines
