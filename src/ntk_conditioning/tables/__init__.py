@@ -42,7 +42,9 @@ class Table:
 
     ``studies`` are the sections of the config that must be there for a run to have the table,
     ``axes`` the keys of its study after which files of its rows are named, None if it has none.
-    ``like`` is the table whose columns it has, if it has no columns of its own.
+    ``like`` is the table whose columns it has, if it has no columns of its own. One job computes a
+    ``whole`` table, which has no rows beside it; another processor gives a ``chaotic`` one other
+    numbers, as rounding grows in it.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Table:
     studies: tuple[str, ...] = ()
     axes: tuple[str, ...] | None = None
     like: str = ""
+    whole: bool = False
+    chaotic: bool = False
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -101,8 +105,11 @@ def declared(path: Path) -> Table:
     """
     content = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
     needed = {"description", "keys", "columns"}
-    if not isinstance(content, dict) or not needed <= set(content) <= needed | {"study", "axes"}:
-        raise TableError(f"{path}: a table has a description, keys, columns, perhaps study, axes")
+    others = {"study", "axes", "whole", "chaotic"}
+    if not isinstance(content, dict) or not needed <= set(content) <= needed | others:
+        raise TableError(
+            f"{path}: a table has a description, keys, columns, perhaps {', '.join(sorted(others))}"
+        )
     texts, like = content["columns"], ""
     if isinstance(texts, str):
         like = _AS_IN.sub(r"\1", texts)
@@ -120,6 +127,8 @@ def declared(path: Path) -> Table:
         studies=(study,) if isinstance(study, str) else tuple(study),
         axes=None if axes is None else tuple(axes),
         like=like,
+        whole=content.get("whole", False),
+        chaotic=content.get("chaotic", False),
     )
 
 

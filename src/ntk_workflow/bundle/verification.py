@@ -31,21 +31,17 @@ from ntk_workflow.yaml_files import read_record
 #: This checkout, whose notebooks and programs a bundle is verified with.
 ROOT = SCHEMAS.parent
 #: Tables that have no rows: one job makes each whole.
-WITHOUT_ROWS = tuple(
-    f"tables/{name}.parquet"
-    for name in ("claim_experiments", "precision", "activations", "phase_laws")
-)
+WHOLE = [f"tables/{table.name}.parquet" for table in TABLES.values() if table.whole]
 #: What is made of the rows; notebooks are beside their figures.
 PAGES = ("claims.md", "claims.html", "explorer.html")
 DERIVED = ("tables/", "figures/", *PAGES)
 #: Relative change of a number that the order of a sum may make, and of one on a page.
 ROUNDING, ON_PAGES = 1e-9, 1e-6
 #: That of a computed number on another processor; columns and tables that are not compared there:
-#: noise over noise, bounds of rounding, trainings and random networks, which are chaotic.
+#: noise over noise, bounds of rounding, and what is chaotic.
 OTHER_PROCESSOR = 1e-5
 NOISE = "kappa|lambda_min|_error$|rank|floor"
-CHAOTIC = {"training", "predictions", "kernels_along_training", "finite_width"}
-CHAOTIC |= {"precision", "claim_experiments"}
+CHAOTIC = {table.name for table in TABLES.values() if table.chaotic}
 #: A picture is the same if at most that share of its pixels differ by more than so many levels.
 LEVELS, SHARE = 8, 1e-5
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
@@ -83,7 +79,7 @@ def files_of_rows(results: Path) -> list[str]:
     """Return the files that jobs compute, by their names in ``results``."""
     others = (*DERIVED, "notebooks/", "record/")
     names = files_by_name(results)
-    return [name for name in names if name in WITHOUT_ROWS or not name.startswith(others)]
+    return [name for name in names if name in WHOLE or not name.startswith(others)]
 
 
 def derived_files(results: Path) -> set[str]:
@@ -104,7 +100,7 @@ def rerun(results: Path, config: Mapping[str, Any], scratch: Path) -> str:
         raise BundleError("; ".join(problems[:20]) + more)
     drawn = sum(name.startswith("figures/") for name in names)
     pictures = "are the same" if same_software else "not compared: another lock or system"
-    kept = ", ".join(Path(name).stem for name in WITHOUT_ROWS if name in names)
+    kept = ", ".join(Path(name).stem for name in WHOLE if name in names)
     return (
         f"{len(names) - drawn} tables and pages made again from the rows are the same; {drawn} "
         f"pictures {pictures}; not checked: the rows, the notebooks, the tables {kept}"
@@ -219,7 +215,7 @@ def run_workflow(
     for path in map(PurePosixPath, config["catalogues"]):
         outside = {"..", "…", "/"} & {*path.parts}
         inside = f"elsewhere/{path.name}" if outside else path
-        entries = read_yaml(results.parents[1] / "workflow" / inside)
+        entries = read_record(results.parents[1] / "workflow" / inside)
         for entry in entries.values():
             for keys, key in ((entry, "path"), (entry.get("options", {}), "alignments")):
                 place = (ROOT / keys.get(key, "")).resolve()
