@@ -17,7 +17,7 @@ from ntk_workflow.pages.rendering import render
 from ntk_workflow.provenance import jobs
 from ntk_workflow.provenance.digests import LEFT_OUT
 from ntk_workflow.provenance.versions import PROJECT
-from ntk_workflow.snakemake_internals import Records
+from ntk_workflow.snakemake_internals import records
 
 log = logger(__file__)
 
@@ -41,7 +41,7 @@ def main(argv: Argv = None) -> None:
     add("--output", type=Path, required=True, help="bundle to write (.zip)")
     args = parser.parse_args(argv)
 
-    known = jobs.provenance([*args.files, *args.rows], Records(Path.cwd()), root=args.root)
+    known = jobs.provenance([*args.files, *args.rows], records(Path.cwd()), root=args.root)
     write_text(args.jobs, json.dumps(known, indent=1, sort_keys=True) + "\n")
     entries: dict[str, Any] = {}
     for path in args.catalogues:

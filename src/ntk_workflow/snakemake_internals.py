@@ -5,9 +5,7 @@ tests/scripts/test_bundle_run.py touch each attribute, so that a new version of 
 there and not at a user's.
 """
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,6 @@ from snakemake.persistence.file import FilePersistence
 from snakemake.utils import update_config
 
 from ntk_workflow.config import Config, read_yaml, typed
-
-_DIGEST = re.compile(r"'([0-9a-f]{16})'")
 
 
 def is_module(workflow: Any) -> bool:
@@ -63,45 +59,17 @@ def gives_gpu(workflow: Any, rule: str) -> bool:
     return "gpu" in given and str(given["gpu"].raw) != "0"
 
 
-@dataclass(frozen=True)
-class Record:
-    """What Snakemake noted about the job that wrote a file; times are seconds since 1970."""
+def records(checkout: Path) -> Callable[[str], Any]:
+    """Return what tells of the job that wrote a file, as Snakemake noted it in a checkout.
 
-    rule: str
-    inputs: tuple[str, ...]
-    log: tuple[str, ...]
-    code: str | None = None
-    start: float | None = None
-    end: float | None = None
-
-
-class Records:
-    """Snakemake's records of the files of a checkout; nothing is locked or changed."""
-
-    def __init__(self, checkout: Path) -> None:
-        folder = checkout / ".snakemake"
-        self._persistence = FilePersistence(nolock=True, path=folder) if folder.is_dir() else None
-
-    def __call__(self, path: str) -> Record | None:
-        """Return what is known of the job that wrote a file, if anything is."""
-        known = self._persistence.metadata(IOFile(path)) if self._persistence else None
-        if known is None or not known.rule:
-            return None
-        return Record(
-            rule=known.rule,
-            inputs=tuple(known.input or ()),
-            log=tuple(known.log or ()),
-            code=_code(known.params or [], known.shellcmd or ""),
-            start=known.starttime,
-            end=known.endtime,
-        )
-
-
-def _code(parameters: list[str], command: str) -> str | None:
-    """Return the digest of a job's code, `params: code`, which commands contain after --code.
-
-    Snakemake notes the values of parameters without their names.
+    The job has ``rule``, ``input``, ``log``, ``params``, ``shellcmd``, ``starttime`` and
+    ``endtime``, in seconds since 1970; there is None if nothing is known. Nothing is locked.
     """
-    matches = [match[1] for value in parameters if (match := _DIGEST.fullmatch(str(value)))]
-    digests = [d for d in matches if d not in command or f"--code {d}" in command]
-    return digests[0] if len(digests) == 1 else None
+    folder = checkout / ".snakemake"
+    notes = FilePersistence(nolock=True, path=folder) if folder.is_dir() else None
+
+    def record(path: str) -> Any:
+        known = notes.metadata(IOFile(path)) if notes else None
+        return known if known and known.rule else None
+
+    return record

@@ -13,7 +13,7 @@ import pytest
 
 from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import BundleError, archive, crate
-from ntk_workflow.snakemake_internals import Records
+from ntk_workflow.snakemake_internals import records
 from tests.support import rows, snakemake_forks
 
 ROOT = Path(__file__).parents[2]
@@ -107,8 +107,8 @@ def test_jobs_of_a_run(here: Path):
     text = json.dumps(recorded)
     for private in (str(here), getpass.getuser(), socket.gethostname()):
         assert private not in text
-    assert Records(here)("Snakefile") is None
-    assert Records(here / "src")(ROW) is None
+    assert records(here)("Snakefile") is None
+    assert records(here / "src")(ROW) is None
     assert not (here / "src" / ".snakemake").exists()
 
 

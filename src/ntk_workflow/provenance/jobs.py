@@ -28,19 +28,21 @@ def provenance(
         output = queue.pop()
         if not (known := record(output)):
             continue
-        queue += [path for path in known.inputs if path not in files]
-        files |= dict.fromkeys(known.inputs)
-        job = jobs.setdefault((known.rule, *(known.log or known.inputs)), {"outputs": []})
+        inputs, logs = known.input or [], known.log or []
+        queue += [path for path in inputs if path not in files]
+        files |= dict.fromkeys(inputs)
+        job = jobs.setdefault((known.rule, *(logs or inputs)), {"outputs": []})
         job["outputs"] = sorted([*job["outputs"], _name(output, root)])
-        job |= {"rule": known.rule, "inputs": sorted(_name(path, root) for path in known.inputs)}
-        job |= {"code": known.code} if known.code else {}
-        if known.start is not None and known.end is not None:
+        job |= {"rule": known.rule, "inputs": sorted(_name(path, root) for path in inputs)}
+        job |= _code(known.params or [], known.shellcmd or "")
+        if known.starttime and known.endtime:
             times = [
-                datetime.fromtimestamp(int(s), UTC).isoformat() for s in (known.start, known.end)
+                datetime.fromtimestamp(int(s), UTC).isoformat()
+                for s in (known.starttime, known.endtime)
             ]
             job["start"] = min(times[0], job.get("start", times[0]))
             job["end"] = max(times[1], job.get("end", times[1]))
-        log = Path(known.log[0]) if known.log else Path()
+        log = Path(logs[0]) if logs else Path()
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
         if stated := re.search(r"(?m)^\d\d:\d\d:\d\d device (cpu|cuda)\b", text):
             job["device"] = stated[1]
@@ -48,6 +50,16 @@ def provenance(
         "files": {_name(path, root): _facts(Path(path)) for path in sorted(files)},
         "jobs": sorted(jobs.values(), key=lambda job: (job["rule"], job["outputs"])),
     }
+
+
+def _code(parameters: Sequence[str], command: str) -> dict[str, str]:
+    """Return the digest of a job's code, `params: code`, which commands contain after --code.
+
+    Snakemake notes the values of parameters without their names.
+    """
+    digests = [d for text in parameters for d in re.findall(r"^'([0-9a-f]{16})'$", str(text))]
+    digests = [d for d in digests if d not in command or f"--code {d}" in command]
+    return {"code": digests[0]} if len(digests) == 1 else {}
 
 
 def _name(path: str, root: str) -> str:
