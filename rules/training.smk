@@ -13,10 +13,6 @@
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
 
-from dataclasses import asdict
-
-from ntk_workflow.named_values import to_words
-
 network = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}{per_seed}"
 
 
@@ -46,7 +42,7 @@ rule train_network:
             ["--kernels-output", *output[2:]] if output[2:] else []
         ),
         network=lambda w: [*rows.network_options(run, w.model), *activation(w)],
-        settings=lambda w: to_words(asdict(trainings.job_settings(run, w))),
+        settings=lambda w: trainings.setting_options(run, w),
         checkpoints=placed(f"results/{{run}}/checkpoints/training/{network}"),
         code=code("scripts/train_network.py"),
     shell:
@@ -91,11 +87,7 @@ rule predict_training:
     resources:
         **resources_of("predict_training"),
     params:
-        settings=lambda w: to_words(
-            asdict(
-                trainings.prediction_settings(run, w.experiment, w.dataset, w.model)
-            )
-        ),
+        settings=lambda w: trainings.setting_options(run, w, kernels_along=None),
         network=lambda w: [*rows.network_options(run, w.model), *activation(w)],
         code=code("scripts/predict_training.py"),
     shell:

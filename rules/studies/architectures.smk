@@ -28,14 +28,13 @@ rule measure_architectures:
     params:
         activations=rows.activation_options(run, architectures_study["activations"]),
         networks=lambda w: architecture_options(config, run.image(w.dataset)),
-        settings=options(
-            architectures_study, "infinite_width", "samples", "sample_seed", "seeds"
-        ),
+        samples=options(architectures_study, "samples", "sample_seed"),
+        settings=options(architectures_study, "infinite_width", "seeds"),
         checkpoints=placed("results/{run}/checkpoints/architectures/{dataset}"),
         code=code("scripts/measure_architectures.py", study=architectures_study),
     shell:
         f"{python} {home}scripts/measure_architectures.py"
         " --data {input.data:q}"
         " --dataset {wildcards.dataset} {params.activations:q} {params.networks:q}"
-        " {params.settings:q} --threads {threads} --checkpoints {params.checkpoints:q}"
+        " {params.samples:q} {params.settings:q} --threads {threads} --checkpoints {params.checkpoints:q}"
         " --code {params.code} --output {output:q} 2> {log:q}"

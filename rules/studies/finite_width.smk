@@ -26,21 +26,15 @@ rule measure_finite_width:
         **resources_of("measure_finite_width", study="finite_width"),
     params:
         activations=rows.activation_options(run, finite_width_study["activations"]),
-        settings=options(
-            finite_width_study,
-            "depths",
-            "networks",
-            "sample_seed",
-            "samples",
-            "seeds",
-            "widths",
-        ),
+        networks=options(finite_width_study, "depths", "networks", "seeds", "widths"),
+        samples=options(finite_width_study, "samples", "sample_seed"),
         checkpoints=placed("results/{run}/checkpoints/finite_width/{dataset}"),
         code=code("scripts/measure_finite_width.py", study=finite_width_study),
     shell:
         f"{python} {home}scripts/measure_finite_width.py"
         " --data {input.data:q}"
-        " --dataset {wildcards.dataset} {params.activations:q} {params.settings:q}"
+        " --dataset {wildcards.dataset} {params.activations:q}"
+        " {params.networks:q} {params.samples:q}"
         " --threads {threads} --checkpoints {params.checkpoints:q} --code {params.code}"
         " --output {output:q} 2> {log:q}"
 

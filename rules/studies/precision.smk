@@ -20,11 +20,10 @@ rule measure_precision:
     resources:
         **resources_of("measure_precision", study="precision"),
     params:
-        settings=options(
-            precision_study, "depths", "dim", "points", "samples", "seeds", "width"
-        ),
+        networks=options(precision_study, "depths", "seeds", "width"),
+        samples=options(precision_study, "dim", "points", "samples"),
         code=code("scripts/measure_precision.py"),
     shell:
         f"{python} {home}scripts/measure_precision.py"
-        " {params.settings:q} --threads {threads}"
+        " {params.networks:q} {params.samples:q} --threads {threads}"
         " --output {output:q} 2> {log:q}"

@@ -134,18 +134,6 @@ def _counted(entry: str) -> tuple[int | None, int | None]:
         return None, None
 
 
-def file_errors(entries: Mapping[str, Entry]) -> Iterator[str]:
-    """Yield lines for datasets of one run that need different files of the same name."""
-    owners: dict[str, tuple[str, Any]] = {}
-    for dataset, entry in entries.items():
-        for file in entry.get("files", {}).values():
-            owner, expected = owners.setdefault(file["name"], (dataset, file["sha256"]))
-            if file["sha256"] != expected:
-                problem = f"{dataset} and {owner} need different files of the name {file['name']}"
-                yield f"catalogue: {problem}; use them in runs of their own, with other data_dir"
-                break
-
-
 def file_problems(name: str, entry: Entry) -> Iterator[str]:
     """Yield lines for files of the user's own that are not there, or not what the entry says."""
     alignments = entry.get("options", {}).get("alignments")

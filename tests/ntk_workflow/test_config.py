@@ -187,16 +187,6 @@ def test_a_later_catalogue_replaces_entries(own_dataset):
     assert {"mine", "synthetic", "wine"} <= entries.keys()
 
 
-def test_two_files_of_one_name_are_found():
-    catalogues = [*BASE["catalogues"], str(ROOT / "tests/data/catalogue.yaml")]
-    overlay = {"catalogues": catalogues, "datasets": ["svhn", "svhn_subset", "cifar10"]}
-    (line,) = lines(overlay)
-    assert line == (
-        "catalogue: svhn_subset and svhn need different files of the name svhn/train_32x32.mat; "
-        "use them in runs of their own, with other data_dir"
-    )
-
-
 def test_a_figure_without_its_data_is_refused_when_it_is_drawn():
     run = run_of({"kernels": ["infinite_ntk"]})
     assert figures.inputs(run, "liu2023relu/fig4_g") == []

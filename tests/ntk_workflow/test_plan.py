@@ -91,11 +91,11 @@ def test_a_figure_needs_its_own_experiments_alone():
 def test_a_job_of_one_seed_knows_of_others_where_the_smallest_critical_rate_counts(unit):
     run = run_of({"training": {"mine": MINE}})
     assert mistakes_of(run) == {}
-    settings = trainings.job_settings(run, training_of())
+    settings = trainings.settings(run, training_of())
     assert (settings.rate_unit, settings.critical_seeds) == ("critical", ())
     mine = MINE | {"seeds": [1, 32], "job_per_seed": True, "learning_rates": {unit: [1]}}
     run = run_of({"training": {"mine": mine}})
-    settings = trainings.job_settings(run, training_of(per_seed="/seed-32"))
+    settings = trainings.settings(run, training_of(per_seed="/seed-32"))
     assert settings.seeds == (32,)
     assert settings.critical_seeds == ((1, 32) if unit == "smallest_critical" else ())
 
@@ -131,8 +131,8 @@ def test_what_means_the_same_has_the_same_parameters_and_config():
         grid = {"depths": [1, 2][::order], "repairs_study": {"depths": [1, 4][::order]}}
         run = run_of({"training": {"mine": trained}, **grid})
         return [
-            trainings.job_settings(run, training_of(model="fc")),
-            trainings.prediction_settings(run, "mine", "digits", "fc"),
+            trainings.settings(run, training_of(model="fc")),
+            trainings.settings(run, training_of(model="fc"), kernels_along=None),
             dict(run.config),
         ]
 
@@ -210,7 +210,7 @@ def test_a_training_depends_on_the_file_of_its_activation(tmp_path):
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():
     overrides = {"digits": {"epochs": 7, "batch_size": 50}, "mlp": {"batch_size": 60}}
     run = run_of({"training": {"fig3": {"overrides": overrides}}})
-    settings = trainings.settings(run, "fig3", "digits", "mlp")
+    settings = trainings.settings(run, training_of(experiment="fig3"))
     assert (settings.epochs, settings.batch_size) == (7, 60)
 
 

@@ -17,7 +17,7 @@ from ntk_workflow.config import (
     schema_errors,
     with_defaults,
 )
-from ntk_workflow.run import TABLES, Run, used_datasets
+from ntk_workflow.run import TABLES, Run
 
 #: The activations of the package itself.
 BUILT_IN = frozenset(activations.names())
@@ -52,8 +52,6 @@ def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) 
         if name not in figures:
             advice = did_you_mean(name, figures)
             lines.append(f"figures[{index}]: unknown figure {name!r}; {advice}")
-    used = [name for name in used_datasets(config) if name in entries]
-    lines += catalogue.file_errors({name: entries[name] for name in used})
     if lines:
         raise UserError("\n".join(lines))
     return Run(config, given, entries, figures, papers, models, errors, source, home, **where)

@@ -4,13 +4,14 @@ The wildcard ``per_seed`` of their files is empty, or ``/seed-1`` where a job tr
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import Any
 
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_workflow import catalogue
 from ntk_workflow.checks import require
+from ntk_workflow.named_values import to_words
 from ntk_workflow.run import Run
 from ntk_workflow.trainings.settings import TrainingSettings
 
@@ -26,29 +27,28 @@ def has_table(table: str, experiment: Mapping[str, Any]) -> bool:
     return table not in ASKED_FOR or bool(experiment.get(ASKED_FOR[table]))
 
 
-def settings(run: Run, experiment: str, dataset: str, model: str) -> TrainingSettings:
-    """Return the settings of an experiment as they hold for one model on one dataset."""
-    values = dict(run.experiments[experiment])
+def settings(run: Run, w: Any, **changes: Any) -> TrainingSettings:
+    """Return the settings of a job, as they hold for its model on its dataset, with ``changes``.
+
+    It may train a single seed.
+    """
+    values = dict(run.experiments[w.experiment])
     overrides = values.pop("overrides")
-    for name in (dataset, model):  # where both have an exception, the model's is taken
+    for name in (w.dataset, w.model):  # where both have an exception, the model's is taken
         values |= overrides.get(name, {})
-    image = catalogue.known_image(run.catalogue[dataset]) if kind_of(model).by_modules else None
+    image = run.image(w.dataset) if kind_of(w.model).by_modules else None
     found = TrainingSettings.from_config(values, image=image)
-    return replace(found, test_share=0.0) if samples_for_tests(run, dataset) else found
+    if samples_for_tests(run, w.dataset):
+        changes["test_share"] = 0.0
+    if seed := w.get("per_seed", "").removeprefix("/seed-"):
+        critical = found.seeds if found.rate_unit == "smallest_critical" else ()
+        changes |= {"seeds": (int(seed),), "critical_seeds": critical}
+    return replace(found, **changes)
 
 
-def job_settings(run: Run, w: Any) -> TrainingSettings:
-    """Return the settings of a job, which may train a single seed."""
-    found = settings(run, w.experiment, w.dataset, w.model)
-    if not w.per_seed:
-        return found
-    critical = found.seeds if found.rate_unit == "smallest_critical" else ()
-    return replace(found, seeds=(int(w.per_seed.removeprefix("/seed-")),), critical_seeds=critical)
-
-
-def prediction_settings(run: Run, experiment: str, dataset: str, model: str) -> TrainingSettings:
-    """Return those of trainings that are predicted, from where they begin."""
-    return replace(settings(run, experiment, dataset, model), kernels_along=None)
+def setting_options(run: Run, w: Any, **changes: Any) -> list[str]:
+    """Return the settings of a job as KEY=VALUE."""
+    return to_words(asdict(settings(run, w, **changes)))
 
 
 def samples_for_tests(run: Run, dataset: str, extension: str = "npz") -> list[str]:
