@@ -100,10 +100,10 @@ def rerun(results: Path, config: Mapping[str, Any], scratch: Path) -> str:
         raise BundleError("; ".join(problems[:20]) + more)
     drawn = sum(name.startswith("figures/") for name in names)
     pictures = "are the same" if same_software else "not compared: another lock or system"
-    kept = ", ".join(Path(name).stem for name in WHOLE if name in names)
+    kept = ", ".join(["the rows", "the notebooks", *(name for name in WHOLE if name in names)])
     return (
         f"{len(names) - drawn} tables and pages made again from the rows are the same; {drawn} "
-        f"pictures {pictures}; not checked: the rows, the notebooks, the tables {kept}"
+        f"pictures {pictures}; not checked: {kept}"
     )
 
 
