@@ -27,8 +27,6 @@ def main(argv: cli.Argv = None) -> None:
     sheet, data = {key: written[key] for key in KNOWN}, load_prepared(args.data)
     cli.log.info("device cpu, float64, n %d, d %d", *data.x.shape)
     geometry = datasheets.geometry(data.x)
-    if geometry.duplicates:
-        cli.log.warning("%d pairs of equal samples (angle 0)", geometry.duplicates)
     sizes = [] if data.y is None else np.unique(data.y, return_counts=True)[1].tolist()
     classes = {"class_min": min(sizes, default=None), "class_max": max(sizes, default=None)}
     row = {"dataset": args.dataset, **sheet, **classes, **asdict(geometry)}

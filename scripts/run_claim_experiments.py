@@ -13,10 +13,8 @@ def main(argv: cli.Argv = None) -> None:
     parser.add_argument("--papers", nargs="*", required=True, help="names of papers, if any")
     args = parser.parse_args(argv)
 
-    if len(args.widths) < 2 or args.widths != sorted(set(args.widths)):
-        raise cli.UsageError(f"--widths {args.widths}: give two or more, ascending")
     cli.log.info("device cpu, float64, widths %s, %d seeds", args.widths, len(args.seeds))
-    setting = Setting(args.widths, sorted(set(args.depths)), args.seeds)
+    setting = Setting(sorted({*args.widths}), sorted({*args.depths}), args.seeds)
     rows = []
     for paper in args.papers:
         rows += [{"paper": paper, **asdict(row)} for row in papers.measure(paper, setting)]

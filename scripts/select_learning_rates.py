@@ -1,4 +1,4 @@
-"""Find the best learning rate of every trained network, and say where its grid was too short."""
+"""Find the best learning rate of every trained network, and where its grid was too short."""
 
 from pathlib import Path
 from typing import get_args
@@ -22,12 +22,4 @@ def main(argv: cli.Argv = None) -> None:
     kernels = tables.read(args.kernels, "training_kernels")
     names = training["experiment"].unique().to_pylist()
     rules = dict.fromkeys(names, (args.criterion, args.loss_level))
-    best = select_rates(training, kernels, rules)
-    for row in best.to_pylist():
-        place = "{experiment}/{dataset}/{model}/{activation}/depth-{depth}".format(**row)
-        if row["relative_rate"] is None:
-            cli.log.info("%s: no rate is good; try lower ones or more epochs", place)
-        elif row["edge"] in ("lowest", "highest"):
-            rate = f"{row['relative_rate']:g} is the {row['edge']} of its grid"
-            cli.log.info("%s: the best rate %s; widen it, or try learning_rates: auto", place, rate)
-    tables.write(args.output, "learning_rates", best)
+    tables.write(args.output, "learning_rates", select_rates(training, kernels, rules))

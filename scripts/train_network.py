@@ -38,8 +38,6 @@ def main(argv: cli.Argv = None) -> int:
     cli.limit_threads(1)  # of a network; several are trained side by side
     activations.load([args.activation], args.activation_file)
     settings = TrainingSettings.from_words(args.settings)
-    if bool(settings.kernels_along) != bool(args.kernels_output):
-        raise cli.UsageError("give both or none of kernels_along and --kernels-output")
     samples = labelled_samples(args.data, args.test, args.dataset, settings)
     names = {key: vars(args)[key] for key in POINT_KEYS}
     own = networks.own_network(args.model, args.model_file, args.model_function)

@@ -8,7 +8,6 @@ import measure_precision
 import pytest
 import record_run
 import render_page
-import run_claim_experiments
 import threadpoolctl
 import torch
 
@@ -19,7 +18,6 @@ from tests.support.rows import write
 OUTPUT = "--output=table.parquet"
 PRECISION = f"--samples=4 --dim=3 --width=16 --depths 0 --points=5 --seeds 1 {OUTPUT}"
 LARGE = PRECISION.replace("=4", "=2000000").replace("=3", "=2000001")
-EXPERIMENTS = f"--papers liu2023relu --widths 32 16 --depths 1 --seeds 1 {OUTPUT}"
 RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --config seeds"
 
 
@@ -35,7 +33,6 @@ RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --
         (record_run, RECORD, "--config: 'seeds' is not of the form NAME=VALUE"),
         (render_page, "--sources spectra.parquet", "there are pages of datasets, conditioning, "),
         (render_page, "--sources config.yaml", "config.yaml does not exist"),
-        (run_claim_experiments, EXPERIMENTS, "--widths [32, 16]: give two or more, ascending"),
     ],
 )
 def test_a_mistake_is_one_line(program, arguments, problem, tmp_path, monkeypatch, refusal):

@@ -228,7 +228,6 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         (OWN | {"model_file": None}, "--model mine: give its --model-file; built in are mlp, "),
         (OWN | {"image": None}, "build() gives a network that fails on 2 samples of shape (24,)"),
         (RESNET | {"image": (4, 4, 2)}, "image [4, 4, 2] is not the 24 features of a sample"),
-        ({"kernels_along": (12, 3)}, "give both or none of kernels_along and --kernels-output"),
         ({"depth": 2, "width": 3_000_000}, "; lower kernel_size, samples or width"),
     ],
 )
