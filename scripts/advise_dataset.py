@@ -5,7 +5,6 @@ DATA is a prepared dataset (.npz), as a run has it, or a table (.csv, .parquet) 
 
 import base64
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def main(argv: cli.Argv = None) -> None:
     kernels = {"activations": [*sigmas.values()], "depths": DEPTHS, "threads": args.threads}
     advice = advise(args.dataset, x, labels, **kernels)
     widest = {(network.activation, network.depth): network for network in advice.networks}
-    rows: list[dict[str, Any]] = []
+    rows = []
     kappas: dict[str, list[str]] = {}
     for prediction in advice.predictions:
         advised = prediction.preparation == advice.preparation

@@ -1,7 +1,6 @@
 """Evaluate the laws of random samples on a grid of the map: what theory says of conditioning."""
 
 from itertools import product
-from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
@@ -24,7 +23,7 @@ def main(argv: cli.Argv = None) -> None:
     cli.log.info("float64, infinite width, laws of %d samples", args.samples)
     grid = {"samples_per_dimension": args.samples_per_dimension, "closest": args.closest}
     places = [*law_grid.places(samples=args.samples, **grid, points=args.points)]
-    rows: list[dict[str, Any]] = []
+    rows = []
     for name, sigma in activations.load(args.activation, args.activation_file).items():
         functions = tabulated.tables(sigma, {0, *args.depths})
         for (depth, function), (d, c) in product(functions.items(), places):

@@ -32,15 +32,15 @@ def main(argv: cli.Argv = None) -> None:
     samples, y = two_classes(args.data, args.dataset, **given)
     cli.log.info("device %s, float64, %d samples of %d features", device, *samples.shape)
     checkpoints = Checkpoints(args.checkpoints, "linearity")
-    given |= {"code": args.code, "data": sha256(args.data), "device": device}
-    given |= {"dense": args.dense, "step_size": args.step_size, "steps": args.steps}
+    given |= {"code": args.code, "data": sha256(args.data), "device": device, "dense": args.dense}
+    given |= {"step_size": args.step_size, "steps": args.steps, "expansions": args.expansions}
     ball = {"radii": args.radii, "directions": args.directions}
     rows = []
     for activation, width, seed in product(args.activation, args.widths, args.seeds):
         hidden = [width if fixed == "m" else int(fixed) for fixed in args.hidden]
         names = {"dataset": args.dataset, "architecture": args.architecture, "width": width}
         names |= {"activation": activation, "seed": seed, "hidden": "-".join(map(str, hidden))}
-        cell = names | given | ball | {"expansions": args.expansions}
+        cell = names | given | ball
         if (done := checkpoints.read(cell)) is None:
             kind = {"activation": activation, "dense": args.dense}
             net, x = drawn_network(samples, hidden, **kind, seed=seed, device=device)

@@ -1,7 +1,6 @@
 """Measure what depth does to random samples on the sphere, through one activation."""
 
 from itertools import product
-from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
@@ -33,7 +32,7 @@ def main(argv: cli.Argv = None) -> None:
         for parameter, seed in product(vars(args)[shape], args.seeds)
         if n / ratio >= 3
     ]
-    rows: list[dict[str, Any]] = []
+    rows = []
     for place, seed in progress(places, unit="place"):
-        rows += measure(place, sigma, functions, seed=seed)
+        rows += [*measure(place, sigma, functions, seed=seed)]
     tables.write(args.output, "phase", rows)

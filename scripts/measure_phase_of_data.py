@@ -1,7 +1,5 @@
 """Place samples of a dataset on the map of conditioning, and measure what depth does to them."""
 
-from typing import Any
-
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.kernels import tabulated
@@ -18,9 +16,9 @@ def main(argv: cli.Argv = None) -> None:
     x = load_prepared(args.data).x
     cli.log.info("device cpu, float64, infinite width, n %d, d %d", *x.shape)
     place = DataPlace(args.dataset, x, min(args.samples, len(x)))
-    rows: list[dict[str, Any]] = []
+    rows = []
     for sigma in activations.load(args.activation, args.activation_file).values():
         functions = tabulated.tables(sigma, args.depths)
         for seed in args.seeds:
-            rows += measure(place, sigma, functions, seed=seed)
+            rows += [*measure(place, sigma, functions, seed=seed)]
     tables.write(args.output, "phase", rows)

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ def main(argv: cli.Argv = None) -> None:
         raise cli.UsageError(f"{args.data} has no labels, and steps are until they are learned")
     cli.log.info("device cpu, float64, infinite width, %d samples of %d", args.samples, len(data.x))
     codes = np.eye(len(labels := np.unique(data.y)))[np.searchsorted(labels, data.y)]
-    rows: list[dict[str, Any]] = []
+    rows = []
     for seed in args.seeds:
         chosen = draw(args.dataset, len(data.x), args.samples, generator=seed_stream(seed))
         x, y = data.x[chosen], codes[chosen]

@@ -46,7 +46,7 @@ def main(argv: cli.Argv = None) -> None:
         of_seed = curves.setdefault((row["depth"], row["seed"]), {})
         of_seed.setdefault(row["relative_rate"], []).append(row)
 
-    rows: list[dict[str, Any]] = []
+    rows = []
     for (depth, seed), of_seed in curves.items():
         task = TrainingTask(given | {"depth": depth}, own, settings, samples)
         if own and has_batch_norm(task.make(generator(0, "init"))):
