@@ -57,7 +57,7 @@ def train(
             log.info("a checkpoint is not used: %s", error)
     received: list[int] = []
     handlers = {s: signal.signal(s, lambda number, _: received.append(number)) for s in SIGNALS}
-    due = time.monotonic() + SECONDS
+    due = time.monotonic() + SECONDS if checkpoint else float("inf")
 
     def pausing() -> bool:
         return bool(received) or time.monotonic() >= due
