@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from ntk_conditioning.training.mlp_ensemble import Ensemble
@@ -16,20 +17,19 @@ class _EnoughError(Exception):
     """As many checkpoints as were asked for are made."""
 
 
-class Watched(loop.TrainingCheckpoint):
-    """Checkpoints in a folder that note when and how long they are saved.
+class Watched:
+    """Checkpoints in a folder, with when and how long each is saved.
 
     After so many of them the training is left.
     """
 
     def __init__(self, folder: Path, *, most: int) -> None:
-        super().__init__(folder, {})
-        self._most = most
+        self.path, self._most = folder / "checkpoint.npz", most
         self.saves: list[tuple[float, float]] = []
 
-    def save(self, ensemble: Training) -> None:
+    def save(self, ensemble: Training, checkpoint: Path, *, save: Any = loop.save) -> None:
         start = time.perf_counter()
-        super().save(ensemble)
+        save(ensemble, checkpoint)
         self.saves.append((start, time.perf_counter() - start))
         if len(self.saves) == self._most:
             raise _EnoughError
@@ -39,8 +39,8 @@ def save_seconds(ensemble: Ensemble, folder: Path, *, rounds: int) -> tuple[list
     """Return the seconds of each checkpoint of an ensemble, and the bytes of one."""
     checkpoints = Watched(folder, most=0)
     for _ in range(rounds):
-        checkpoints.save(ensemble)
-    size = max(path.stat().st_size for path in folder.iterdir())
+        checkpoints.save(ensemble, checkpoints.path)
+    size = checkpoints.path.stat().st_size
     return [seconds for _, seconds in checkpoints.saves], size
 
 
@@ -53,8 +53,9 @@ def train_until_saved(
     which otherwise it does only where one takes more than three seconds.
     """
     checkpoints = Watched(folder, most=saves)
-    with suppress(_EnoughError), patch.object(loop, "SECONDS", 1e-9):
-        loop.train(ensemble, checkpoints, threads=threads)
+    shortest = patch.multiple(loop, SECONDS=1e-9, save=checkpoints.save)
+    with suppress(_EnoughError), shortest:
+        loop.train(ensemble, checkpoints.path, threads=threads)
     return checkpoints.saves
 
 

@@ -135,7 +135,7 @@ def as_command(text: str) -> str:
 # Jobs import the packages from the checkout, so that a cluster's node needs no install step. This
 # is in each command, as a `shell.prefix` would be in those of a workflow that uses the module, too.
 home = as_command(folder)
-python = f"PYTHONPATH={home}src PYTHONHASHSEED=0 NTK_JOB=1 python"
+python = f"PYTHONPATH={home}src PYTHONHASHSEED=0 python"
 placed = run.placed  # where a file of the run is for a program
 
 

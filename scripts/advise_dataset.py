@@ -5,7 +5,6 @@ DATA is a prepared dataset (.npz), as a run has it, or a table (.csv, .parquet) 
 
 import base64
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,13 @@ from ntk_conditioning import tables
 from ntk_conditioning.advice.advise import advise
 from ntk_conditioning.advice.drawing import draw
 from ntk_conditioning.advice.words import in_words, number
+from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.files import scratch_folder, write_text
+from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.style import save_figure
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.pages.rendering import render
-from ntk_workflow.samples import load_samples
 
 ACTIVATIONS = (
     *("relu", "leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus", "normrelu"),
@@ -28,7 +27,7 @@ ACTIVATIONS = (
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     options = ("dataset", "activation-file", "threads", "output")
     parser = cli.Parser(*options, description=__doc__)
@@ -40,9 +39,9 @@ def main(argv: cli.Argv = None) -> None:
     args = parser.parse_args(argv)
 
     cli.limit_threads(1)  # threads have an activation each
-    sigmas = load_activations([*ACTIVATIONS, *args.activation], args.activation_file)
+    sigmas = activations.load([*ACTIVATIONS, *args.activation], args.activation_file)
     if args.data.suffix == ".npz":
-        data = load_samples(args.data)
+        data = load_prepared(args.data)
         x, labels = data.x, data.y
     else:
         read = read_parquet if args.data.suffix == ".parquet" else read_csv
@@ -52,17 +51,16 @@ def main(argv: cli.Argv = None) -> None:
     kernels = {"activations": [*sigmas.values()], "depths": DEPTHS, "threads": args.threads}
     advice = advise(args.dataset, x, labels, **kernels)
     widest = {(network.activation, network.depth): network for network in advice.networks}
-    rows: list[dict[str, Any]] = []
+    rows = []
     kappas: dict[str, list[str]] = {}
     for prediction in advice.predictions:
-        row = {"dataset": advice.name, "advised": False, "n": advice.block, **vars(prediction)}
-        row |= {"excess": None, "trusted_width": None}
-        if prediction.preparation == advice.preparation:
-            finite = widest.get((prediction.activation, prediction.depth))
-            row |= {"excess": finite and finite.excess, "trusted_width": finite and finite.trusted}
-            row["advised"] = True
-            kappas.setdefault(prediction.activation, []).append(number(prediction.kappa))
+        advised = prediction.preparation == advice.preparation
+        finite = widest.get((prediction.activation, prediction.depth)) if advised else None
+        row = {"dataset": advice.name, "n": advice.block, "advised": advised, **vars(prediction)}
+        row |= {"excess": finite and finite.excess, "trusted_width": finite and finite.trusted}
         rows.append(row)
+        if advised:
+            kappas.setdefault(prediction.activation, []).append(number(prediction.kappa))
     sections = in_words(advice)
     with scratch_folder() as folder:
         picture = folder / "advice.png"
@@ -79,7 +77,3 @@ def main(argv: cli.Argv = None) -> None:
     tables.write(args.output, "advice", rows)
     write_text(args.page, page)
     cli.log.info("%s: %s", sections[1].title, " ".join(sections[1].sentences))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -6,7 +6,7 @@ from ntk_conditioning import tables
 from ntk_workflow import cli
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser("output", description=__doc__)
     choices = tables.TABLES
@@ -14,7 +14,3 @@ def main(argv: cli.Argv = None) -> None:
     parser.add_argument("--rows", type=Path, nargs="*", required=True, help="files (.parquet)")
     args = parser.parse_args(argv)
     tables.write(args.output, args.table, tables.collect(args.rows, args.table))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import infinite
+from ntk_conditioning.networks import activations
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.rows import samples_by_seed
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(*cli.ROW, "depths", "exclude-duplicates", description=__doc__)
     add = parser.add_argument
@@ -19,7 +19,7 @@ def main(argv: cli.Argv = None) -> None:
     add("--seeds", type=cli.seed, nargs="*", default=[], help="of draws; none of a whole dataset")
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args.activation, args.activation_file)
+    sigmas = activations.load(args.activation, args.activation_file)
     cli.log.info("device cpu, float64, infinite width, depths %s", args.depths)
     checkpoints = Checkpoints(args.checkpoints, "angles")
     excluded = {"exclude_duplicates": args.exclude_duplicates}
@@ -36,7 +36,3 @@ def main(argv: cli.Argv = None) -> None:
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "angles", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -5,27 +5,26 @@ from pathlib import Path
 from typing import get_args
 
 from ntk_conditioning import tables
+from ntk_conditioning.networks import activations
 from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel, InfiniteName
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.rows import available_memory, samples_by_seed
 from ntk_workflow.rows.blocks import REMEDY, block_rows
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
-    options = (*cli.ROW, *cli.BLOCKS, "depths", "seeds", "memory-gb")
+    options = (*cli.ROW, *cli.BLOCKS, "depths", "seeds")
     parser = cli.Parser(*options, description=__doc__)
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
     add("--kernel", choices=get_args(InfiniteName), required=True)
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args.activation, args.activation_file)
-    memory = available_memory(args.memory_gb)
-    budget = MemoryBudget(memory, args.full_spectrum_below, args.threads, REMEDY)
+    sigmas = activations.load(args.activation, args.activation_file)
+    budget = MemoryBudget(available_memory(), args.full_spectrum_below, args.threads, REMEDY)
     cli.log.info("device cpu, float64, infinite width, depths %s", args.depths)
     checkpoints = Checkpoints(args.checkpoints, "spectra")
     blocks = {"size": args.kernel_size, "count": args.blocks, "eigenvalues": args.eigenvalues}
@@ -42,7 +41,3 @@ def main(argv: cli.Argv = None) -> None:
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "spectra", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,29 +7,27 @@ import torch
 
 from ntk_conditioning import tables
 from ntk_conditioning.angles.min_angle import MEMORY, min_angle
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import torch_device
 from ntk_workflow.rows import available_memory, samples_by_seed
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
-    options = (*cli.ROW, "depths", "seeds", "width", "exclude-duplicates", "device", "memory-gb")
-    parser, help = (
-        cli.Parser(*options, description=__doc__),
-        "dataset (.npz), for all seeds or each",
-    )
+    options = (*cli.ROW, "depths", "seeds", "width", "exclude-duplicates", "device")
+    parser = cli.Parser(*options, description=__doc__)
+    help = "dataset (.npz), for all seeds or each"
     parser.add_argument("--data", type=Path, nargs="+", required=True, help=help)
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args.activation, args.activation_file)
+    sigmas = activations.load(args.activation, args.activation_file)
     device = torch_device(args.device)
     # A half for the gradients; the samples and what is computed from them need the rest.
-    memory = min(MEMORY, available_memory(args.memory_gb, device.type) // 2)
+    memory = min(MEMORY, available_memory(device.type) // 2)
     cli.log.info("device %s, float64, width %d, depths %s", device, args.width, args.depths)
     checkpoints = Checkpoints(args.checkpoints, "angles")
     excluded = {"exclude_duplicates": args.exclude_duplicates}
@@ -50,7 +48,3 @@ def main(argv: cli.Argv = None) -> None:
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "angles", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,29 +7,29 @@ from typing import get_args
 import torch
 
 from ntk_conditioning import tables
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel, EmpiricalName
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import torch_device
 from ntk_workflow.rows import available_memory, samples_by_seed
 from ntk_workflow.rows.blocks import REMEDY, block_rows
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
-    options = (*cli.ROW, *cli.BLOCKS, "depths", "seeds", "width", "device", "memory-gb")
+    options = (*cli.ROW, *cli.BLOCKS, "depths", "seeds", "width", "device")
     parser = cli.Parser(*options, description=__doc__)
-    add, kernels = parser.add_argument, get_args(EmpiricalName)
+    add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, help="dataset (.npz), for all seeds or each")
-    add("--kernel", choices=kernels, default=kernels[0])
+    add("--kernel", choices=get_args(EmpiricalName), default="empirical_ntk")
     add("--dtype", choices=["float64", "float32"], default="float64")
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args.activation, args.activation_file)
+    sigmas = activations.load(args.activation, args.activation_file)
     device = torch_device(args.device)
     cli.log.info("device %s, %s, width %d, depths %s", device, args.dtype, args.width, args.depths)
     checkpoints = Checkpoints(args.checkpoints, "spectra")
@@ -46,14 +46,10 @@ def main(argv: cli.Argv = None) -> None:
                 size = {"depth": depth, "width": args.width, "activation": sigma}
                 place = {"dtype": getattr(torch, args.dtype), "device": device}
                 mlp = init_mlp(x.shape[1], **size, generator=generator(seed, "init"), **place)
-                available = available_memory(args.memory_gb, device.type)
-                budget = MemoryBudget(available, args.full_spectrum_below, args.threads, REMEDY)
+                memory = available_memory(device.type)
+                budget = MemoryBudget(memory, args.full_spectrum_below, args.threads, REMEDY)
                 kernel = EmpiricalKernel(mlp, args.kernel, budget)
                 done = [names | row for row in block_rows(kernel, x, seed=seed, **blocks)]
                 checkpoints.write(cell, done)
             rows += done
     tables.write(args.output, "spectra", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,29 +11,23 @@ import numpy as np
 
 from ntk_conditioning import tables
 from ntk_conditioning.data import datasheets
+from ntk_conditioning.data.prepared import load_prepared
 from ntk_workflow import cli
-from ntk_workflow.samples import load_samples
 
 KNOWN = ("n", "d", "seed", "classes", "dtype", "scaling", "min", "max", "sha256")
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser("data", "dataset", "threads", "output", description=__doc__)
     parser.add_argument("--datasheet", type=Path, required=True, help="its datasheet (.json)")
     args = parser.parse_args(argv)
 
     written = json.loads(args.datasheet.read_text(encoding="utf-8"))
-    sheet, data = {key: written[key] for key in KNOWN}, load_samples(args.data)
+    sheet, data = {key: written[key] for key in KNOWN}, load_prepared(args.data)
     cli.log.info("device cpu, float64, n %d, d %d", *data.x.shape)
     geometry = datasheets.geometry(data.x)
-    if geometry.duplicates:
-        cli.log.warning("%d pairs of equal samples (angle 0)", geometry.duplicates)
     sizes = [] if data.y is None else np.unique(data.y, return_counts=True)[1].tolist()
     classes = {"class_min": min(sizes, default=None), "class_max": max(sizes, default=None)}
     row = {"dataset": args.dataset, **sheet, **classes, **asdict(geometry)}
     tables.write(args.output, "datasets", [row])
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

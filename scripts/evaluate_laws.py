@@ -1,39 +1,32 @@
 """Evaluate the laws of random samples on a grid of the map: what theory says of conditioning."""
 
 from itertools import product
-from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
+from ntk_conditioning.networks import activations
 from ntk_conditioning.theory import law_grid
 from ntk_conditioning.theory.phase import laws
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import load_activations
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     options = ("activation", "activation-file", "samples", "depths", "output")
-    parser, ratio = cli.Parser(*options, description=__doc__), cli.positive_number
-    add = parser.add_argument
+    parser = cli.Parser(*options, description=__doc__)
+    add, ratio, count = parser.add_argument, cli.positive_number, cli.positive_integer
     add("--samples-per-dimension", type=ratio, nargs=2, required=True, help="from, and to")
     add("--closest", type=ratio, required=True, help="smallest 1 - mean cosine")
-    help = "how many n/d, and how many cosines"
-    add("--points", type=cli.positive_integer, nargs=2, required=True, help=help)
+    add("--points", type=count, nargs=2, required=True, help="how many n/d, how many cosines")
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args.activation, args.activation_file)
     cli.log.info("float64, infinite width, laws of %d samples", args.samples)
     grid = {"samples_per_dimension": args.samples_per_dimension, "closest": args.closest}
     places = [*law_grid.places(samples=args.samples, **grid, points=args.points)]
-    rows: list[dict[str, Any]] = []
-    for name, sigma in sigmas.items():
+    rows = []
+    for name, sigma in activations.load(args.activation, args.activation_file).items():
         functions = tabulated.tables(sigma, {0, *args.depths})
         for (depth, function), (d, c) in product(functions.items(), places):
             keys = {"activation": name, "depth": depth}
             rows.append(keys | laws(function, c, n=args.samples, d=d))
     tables.write(args.output, "phase_laws", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

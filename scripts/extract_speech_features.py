@@ -22,14 +22,14 @@ from ntk_workflow.named_values import named_values
 from ntk_workflow.progress import progress
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     parser, number = cli.Parser("threads", description=__doc__), cli.positive_integer_or_all
     add = parser.add_argument
     add("--source", required=True, type=Path, help="the subset's tar.gz, or an unpacked folder")
     add("--subset", required=True, help="e.g. train-clean-100")
     add("--alignments", type=Path, help="folder of TextGrid or CTM files; labels are then phones")
-    add("--frames", type=number, default="all", help="frames to draw, or all")
+    add("--frames", type=number, default="all", help="how many to draw, or all")
     add("--settings", nargs="*", default=[], metavar="KEY=VALUE", help="of the features")
     add("--seed", type=cli.seed, default=0, help="seed of the draw")
     add("--output", required=True, type=Path, help="features to write (.npz)")
@@ -38,9 +38,9 @@ def main(argv: cli.Argv = None) -> None:
 
     settings = FeatureSettings(**named_values(args.settings, option="--settings"))
     corpus = (args.source, args.subset, settings)
-    alignments = None if args.alignments is None else find_alignments(args.alignments)
+    alignments = find_alignments(args.alignments) if args.alignments else None
     cli.log.info("device cpu, %d threads, float32, %s", args.threads, args.subset)
-    shown = partial(progress, unit="utterance", log=cli.log)
+    shown = partial(progress, unit="utterance")
     found = survey(*corpus, alignments=alignments, progress=shown)
     total = len(found.frames) + found.short + found.unaligned
     cli.log.info("left out: %d without a frame, %d unaligned", found.short, found.unaligned)
@@ -48,7 +48,6 @@ def main(argv: cli.Argv = None) -> None:
     n = available if args.frames == "all" else args.frames
     cli.log.info("drawing %d of %d frames", n, available)
     drawn = draw_frames(found.frames, n, generator=generator(args.seed, "data"))
-
     read = {"alignments": alignments, "threads": args.threads}
     frames = extract(*corpus, drawn, **read, progress=partial(shown, total=total))
     with files.atomic(args.output) as temporary, temporary.open("xb") as stream:
@@ -57,7 +56,3 @@ def main(argv: cli.Argv = None) -> None:
     schema = tables.get("frames").schema
     index = pa.table([*frames.index.T, frames.y, names], names=schema.names)
     tables.write(args.index, "frames", index.cast(schema))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

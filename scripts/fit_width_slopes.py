@@ -7,7 +7,7 @@ from ntk_conditioning.transition.slopes import width_slopes
 from ntk_workflow import cli
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser("output", description=__doc__)
     parser.add_argument("--orthogonality", type=Path, required=True, help="its table (.parquet)")
@@ -17,7 +17,3 @@ def main(argv: cli.Argv = None) -> None:
     linearity = tables.read(args.linearity, "linearity").to_pandas()
     rows = [*width_slopes("orthogonality", orthogonality), *width_slopes("linearity", linearity)]
     tables.write(args.output, "width_slopes", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

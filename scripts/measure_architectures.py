@@ -12,39 +12,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.files import sha256
 from ntk_conditioning.kernels import EMPIRICAL, infinite_models
 from ntk_conditioning.kernels.modules import ntk
-from ntk_conditioning.networks import own
+from ntk_conditioning.networks import activations, own
 from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.samples import load_samples
 from ntk_workflow.trainings.networks import initial_network, takes_images
 
 
-@cli.run_main
+def measured(k: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the columns of a kernel (n, n)."""
+    found, norms = conditioning(k), np.sqrt(np.diag(k))
+    cosines = k / np.outer(norms, norms)
+    np.fill_diagonal(cosines, -1.0)
+    names = ("lambda_max", "resolution_floor", "numerical_rank", "kappa", "kappa_error")
+    return {name: getattr(found, name) for name in names} | {
+        "lambda_min": found.lambda_min if found.kappa else None,
+        "mean_diagonal": float(np.diag(k).mean()),
+        "min_angle": math.degrees(math.acos(min(1.0, cosines.max()))),
+    }
+
+
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     options = (*cli.ROW, "data", "samples", "sample-seed", "seeds")
     parser = cli.Parser(*options, description=__doc__)
     add = parser.add_argument
     add("--image", type=int, nargs=3, help="height, width and colours of a sample")
     add("--network", nargs="+", action="append", required=True, help="name, width, depths ...")
-    help = "name, file and function of a network that is not built in"
-    add("--own-network", nargs=3, action="append", default=[], help=help)
+    add("--own-network", nargs=3, action="append", default=[], help="name, file and function")
     add("--infinite-width", nargs="*", default=[], help="networks that are also infinitely wide")
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args.activation, args.activation_file)
+    sigmas = activations.load(args.activation, args.activation_file)
     own_models = {name: own.load(file, function) for name, file, function in args.own_network}
-    networks = [
-        (name, int(width), int(depth)) for name, width, *depths in args.network for depth in depths
-    ]
+    networks = [(name, int(width), int(d)) for name, width, *depths in args.network for d in depths]
     image = tuple(args.image) if args.image else None
-    data = load_samples(args.data).x
+    data = load_prepared(args.data).x
     x = draw_on_sphere(args.dataset, data, args.samples, seed=args.sample_seed)
     images = x * math.sqrt(math.prod(image[:2])) if image else x
     cli.log.info("device cpu, float64, %d samples of %d features", *x.shape)
@@ -80,20 +89,3 @@ def main(argv: cli.Argv = None) -> None:
             checkpoints.write(cell, done)
         rows += done
     tables.write(args.output, "architectures", rows)
-
-
-def measured(k: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the columns of a kernel (n, n)."""
-    found, norms = conditioning(k), np.sqrt(np.diag(k))
-    cosines = k / np.outer(norms, norms)
-    np.fill_diagonal(cosines, -1.0)
-    names = ("lambda_max", "resolution_floor", "numerical_rank", "kappa", "kappa_error")
-    return {name: getattr(found, name) for name in names} | {
-        "lambda_min": found.lambda_min if found.kappa else None,
-        "mean_diagonal": float(np.diag(k).mean()),
-        "min_angle": math.degrees(math.acos(min(1.0, cosines.max()))),
-    }
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

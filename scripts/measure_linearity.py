@@ -7,56 +7,50 @@ from itertools import product
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.linearity import largest_weight, linearity
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import torch_device
-from ntk_workflow.rows.widths import drawn_network, study_parser, two_classes
+from ntk_workflow.rows.widths import drawn_network, two_classes
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
-    parser, positive = study_parser(__doc__), cli.positive_integer
-    add = parser.add_argument
-    add("--steps", type=cli.count_from_zero, default=100, help="steps of gradient descent")
-    radii = "radii of the balls"
-    add("--radii", type=cli.positive_number, nargs="+", required=True, help=radii)
+    parser = cli.Parser(*cli.WIDE, description=__doc__)
+    add, positive = parser.add_argument, cli.positive_integer
+    add("--steps", type=cli.count_from_zero, required=True, help="steps of gradient descent")
+    add("--radii", type=cli.positive_number, nargs="+", required=True, help="radii of the balls")
     add("--expansions", type=positive, default=1, help="samples to expand the network at")
-    add("--directions", type=positive, default=10, help="random directions")
+    add("--directions", type=positive, required=True, help="random directions")
     args = parser.parse_args(argv)
 
-    load_activations(args.activation, args.activation_file)
+    activations.load(args.activation, args.activation_file)
     device = torch_device(args.device).type
     given = {"samples": args.samples, "classes": args.classes, "sample_seed": args.sample_seed}
     samples, y = two_classes(args.data, args.dataset, **given)
     cli.log.info("device %s, float64, %d samples of %d features", device, *samples.shape)
     checkpoints = Checkpoints(args.checkpoints, "linearity")
-    given |= {"code": args.code, "data": sha256(args.data), "device": device}
-    given |= {"dense": args.dense, "step_size": args.step_size, "steps": args.steps}
+    given |= {"code": args.code, "data": sha256(args.data), "device": device, "dense": args.dense}
+    given |= {"step_size": args.step_size, "steps": args.steps, "expansions": args.expansions}
     ball = {"radii": args.radii, "directions": args.directions}
     rows = []
     for activation, width, seed in product(args.activation, args.widths, args.seeds):
         hidden = [width if fixed == "m" else int(fixed) for fixed in args.hidden]
         names = {"dataset": args.dataset, "architecture": args.architecture, "width": width}
         names |= {"activation": activation, "seed": seed, "hidden": "-".join(map(str, hidden))}
-        cell = names | given | ball | {"expansions": args.expansions}
+        cell = names | given | ball
         if (done := checkpoints.read(cell)) is None:
             kind = {"activation": activation, "dense": args.dense}
             net, x = drawn_network(samples, hidden, **kind, seed=seed, device=device)
             (descent,) = descend(net, x, y.to(device), steps=[args.steps], step_size=args.step_size)
             chosen = x[:: max(1, len(x) // args.expansions)][: args.expansions]
-            network = {"largest_weight": largest_weight(net), "parameters": net.parameters}
-            network |= {"samples": len(chosen), "d": net.fan_ins[0], "steps": args.steps}
-            columns = ("loss_before", "loss_after", "kernel_change", "distance")
-            network |= {name: getattr(descent, name) for name in columns}
-            by_radius = linearity(net, chosen, **ball, seed=seed)
-            done = [names | network | radius for radius in by_radius]
+            names |= {"largest_weight": largest_weight(net), "parameters": net.parameters}
+            names |= {"samples": len(chosen), "d": net.fan_ins[0], "steps": args.steps}
+            for column in ("loss_before", "loss_after", "kernel_change", "distance"):
+                names[column] = getattr(descent, column)
+            done = [names | radius for radius in linearity(net, chosen, **ball, seed=seed)]
             checkpoints.write(cell, done)
         rows += done
     tables.write(args.output, "linearity", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

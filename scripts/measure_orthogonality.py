@@ -8,34 +8,33 @@ from itertools import product
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.gradients import layer_angles
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import Checkpoints
-from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.devices import torch_device
-from ntk_workflow.rows.widths import drawn_network, study_parser, two_classes
+from ntk_workflow.rows.widths import drawn_network, two_classes
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
-    parser = study_parser(__doc__)
-    add = parser.add_argument
-    help = "each network is measured after these numbers of steps of gradient descent"
-    add("--steps", type=cli.positive_integer, nargs="+", default=[100], help=help)
-    help = "trains on labels plus and minus each of these numbers"
-    add("--label-scales", type=cli.positive_number, nargs="+", default=[1.0], help=help)
+    parser = cli.Parser(*cli.WIDE, description=__doc__)
+    add, number = parser.add_argument, cli.positive_number
+    help = "steps of gradient descent after which each network is measured"
+    add("--steps", type=cli.positive_integer, nargs="+", required=True, help=help)
+    add("--label-scales", type=number, nargs="+", default=[1.0], help="labels are plus or minus it")
     args = parser.parse_args(argv)
 
-    load_activations(args.activation, args.activation_file)
+    activations.load(args.activation, args.activation_file)
     device = torch_device(args.device).type
     given = {"samples": args.samples, "classes": args.classes, "sample_seed": args.sample_seed}
     samples, y = two_classes(args.data, args.dataset, **given)
     cli.log.info("device %s, float64, %d samples of %d features", device, *samples.shape)
     checkpoints = Checkpoints(args.checkpoints, "orthogonality")
     given |= {"code": args.code, "data": sha256(args.data), "device": device}
-    given |= {"dense": args.dense, "step_size": args.step_size}
-    given |= {"trained_for": args.steps, "label_scales": args.label_scales}
+    given |= {"dense": args.dense, "step_size": args.step_size, "trained_for": args.steps}
+    given |= {"label_scales": args.label_scales}
     rows = []
     for activation, width, seed in product(args.activation, args.widths, args.seeds):
         hidden = [width if fixed == "m" else int(fixed) for fixed in args.hidden]
@@ -47,21 +46,16 @@ def main(argv: cli.Argv = None) -> None:
             net, x = drawn_network(samples, hidden, **kind, seed=seed, device=device)
             measured = [({"label_scale": 0.0, "steps": 0, "loss": None}, net)]
             for scale in args.label_scales:
-                labels, size = scale * y.to(device), args.step_size
-                for descent in descend(net, x, labels, steps=args.steps, step_size=size):
+                how = {"steps": args.steps, "step_size": args.step_size}
+                for descent in descend(net, x, scale * y.to(device), **how):
                     loss = descent.loss_after / descent.loss_before
                     training = {"label_scale": scale, "steps": descent.steps, "loss": loss}
                     measured.append((training, descent.trained))
-            sizes = {"n": len(x), "d": net.fan_ins[0]}
+            names |= {"n": len(x), "d": net.fan_ins[0]}
             done = []
             for training, trained in measured:
                 for angles in map(asdict, layer_angles(trained, x)):
-                    layer = {"layer_width": angles.pop("width")} | angles
-                    done.append(names | sizes | training | layer)
+                    done.append(names | training | {"layer_width": angles.pop("width")} | angles)
             checkpoints.write(cell, done)
         rows += done
     tables.write(args.output, "orthogonality", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,31 +1,29 @@
 """Measure what depth does to random samples on the sphere, through one activation."""
 
 from itertools import product
-from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
+from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.phase import RandomPlace, measure
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import load_activations
 from ntk_workflow.progress import progress
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(*cli.COMPUTE, "depths", "seeds", description=__doc__)
     add = parser.add_argument
     for name in SHAPES:
-        help = f"numbers of the shape {name}"
-        add(f"--{name.replace('_', '-')}", type=cli.not_negative, nargs="+", default=(), help=help)
+        add(f"--{name.replace('_', '-')}", type=cli.not_negative, nargs="+", default=())
     add("--samples", type=cli.positive_integer, nargs="+", required=True, help="numbers n")
     help = "numbers n/d, of which those that leave fewer than 3 dimensions are left out"
     add("--samples-per-dimension", type=cli.positive_number, nargs="+", required=True, help=help)
     args = parser.parse_args(argv)
 
-    (sigma,) = load_activations(args.activation, args.activation_file).values()
     cli.log.info("device cpu, float64, infinite width, samples drawn on the sphere")
+    (sigma,) = activations.load(args.activation, args.activation_file).values()
     functions = tabulated.tables(sigma, args.depths)
     places = [
         (RandomPlace(shape=shape, parameter=parameter, n=n, d=round(n / ratio)), seed)
@@ -34,11 +32,7 @@ def main(argv: cli.Argv = None) -> None:
         for parameter, seed in product(vars(args)[shape], args.seeds)
         if n / ratio >= 3
     ]
-    rows: list[dict[str, Any]] = []
-    for place, seed in progress(places, unit="place", log=cli.log):
-        rows += measure(place, sigma, functions, seed=seed)
+    rows = []
+    for place, seed in progress(places, unit="place"):
+        rows += [*measure(place, sigma, functions, seed=seed)]
     tables.write(args.output, "phase", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,31 +1,24 @@
 """Place samples of a dataset on the map of conditioning, and measure what depth does to them."""
 
-from typing import Any
-
 from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.kernels import tabulated
+from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.phase import DataPlace, measure
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.samples import load_samples
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     options = (*cli.COMPUTE, "data", "dataset", "samples", "depths", "seeds")
     args = cli.Parser(*options, description=__doc__).parse_args(argv)
 
-    sigmas = load_activations(args.activation, args.activation_file)
-    x = load_samples(args.data).x
+    x = load_prepared(args.data).x
     cli.log.info("device cpu, float64, infinite width, n %d, d %d", *x.shape)
     place = DataPlace(args.dataset, x, min(args.samples, len(x)))
-    rows: list[dict[str, Any]] = []
-    for sigma in sigmas.values():
+    rows = []
+    for sigma in activations.load(args.activation, args.activation_file).values():
         functions = tabulated.tables(sigma, args.depths)
         for seed in args.seeds:
-            rows += measure(place, sigma, functions, seed=seed)
+            rows += [*measure(place, sigma, functions, seed=seed)]
     tables.write(args.output, "phase", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,14 +7,13 @@ from ntk_workflow import cli
 LABELS = ("kernel", "activation", "depth", "seed", "delta")
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
-    options = ("samples", "depths", "seeds", "threads", "output")
-    parser, positive = cli.Parser(*options, description=__doc__), cli.positive_integer
+    options = ("samples", "width", "depths", "seeds", "threads", "output")
+    parser = cli.Parser(*options, description=__doc__)
     add = parser.add_argument
-    add("--dim", type=positive, required=True, help="input dimension")
-    add("--width", type=positive, required=True, help="hidden units per layer")
-    add("--points", type=positive, required=True, help="distances of the close pair")
+    add("--dim", type=cli.positive_integer, required=True, help="input dimension")
+    add("--points", type=cli.positive_integer, required=True, help="distances of the close pair")
     args = parser.parse_args(argv)
 
     sizes = {"samples": args.samples, "dim": args.dim, "width": args.width, "points": args.points}
@@ -28,7 +27,3 @@ def main(argv: cli.Argv = None) -> None:
             row |= {"kappa": ratio if resolved else None, "resolved": resolved}
             rows.append(labels | row | {"relative_error": error, "floor_kappa": floor})
     tables.write(args.output, "precision", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

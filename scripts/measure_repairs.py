@@ -2,34 +2,32 @@
 
 from dataclasses import asdict
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
-from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import load_activations
-from ntk_workflow.samples import load_samples
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     options = (*cli.COMPUTE, "data", "dataset", "samples", "depths", "seeds")
     parser = cli.Parser(*options, description=__doc__)
-    help = "numbers of top directions to remove"
+    help = "top directions to remove"
     parser.add_argument("--directions", type=int, nargs="+", required=True, help=help)
     args = parser.parse_args(argv)
 
-    sigmas = load_activations(args.activation, args.activation_file)
-    data = load_samples(args.data)
+    sigmas = activations.load(args.activation, args.activation_file)
+    data = load_prepared(args.data)
     if data.y is None:
-        raise UserError(f"{args.data} has no labels, which the steps are until they are learned")
+        raise cli.UsageError(f"{args.data} has no labels, and steps are until they are learned")
     cli.log.info("device cpu, float64, infinite width, %d samples of %d", args.samples, len(data.x))
     codes = np.eye(len(labels := np.unique(data.y)))[np.searchsorted(labels, data.y)]
-    rows: list[dict[str, Any]] = []
+    rows = []
     for seed in args.seeds:
         chosen = draw(args.dataset, len(data.x), args.samples, generator=seed_stream(seed))
         x, y = data.x[chosen], codes[chosen]
@@ -38,7 +36,3 @@ def main(argv: cli.Argv = None) -> None:
             for repair in repairs(x, y, activation=sigma, depth=depth, directions=args.directions):
                 rows.append(keys | asdict(repair) | {"d": x.shape[1]})
     tables.write(args.output, "repairs", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

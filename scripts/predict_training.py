@@ -10,53 +10,48 @@ from typing import Any
 import torch
 
 from ntk_conditioning import tables
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.statistics import has_batch_norm
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_conditioning.training.predicted_times import parted, times
 from ntk_conditioning.training.prediction import UNPREDICTABLE
-from ntk_conditioning.training.trainer import Part
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import load_activation_files
-from ntk_workflow.cli_networks import load_own_network
 from ntk_workflow.trainings.data import labelled_samples
-from ntk_workflow.trainings.networks import TrainingTask, as_seen
-from ntk_workflow.trainings.options import training_parser
+from ntk_workflow.trainings.networks import TrainingTask, own_network
 from ntk_workflow.trainings.predictions import describe, predict
 from ntk_workflow.trainings.settings import TrainingSettings
-
-log = cli.logger(__file__)
 
 #: What a row says of its training.
 COPIED = (*tables.get("training").keys[:-1], "rate_unit", "learning_rate")
 COPIED += ("width", "n", "classes", "loss", "batch_size")
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
-    parser = training_parser(__doc__)
+    parser = cli.Parser(*cli.TRAINING, description=__doc__)
     add = parser.add_argument
+    add("--activation", required=True)
     add("--training", type=Path, nargs="+", required=True, help="curves of all depths (.parquet)")
-    add("--output", type=Path, required=True, help="table to write (.parquet)")
     args = parser.parse_args(argv)
-    cli.limit_threads(args.threads)
-    load_activation_files(args.activation_file)
+
+    activations.load([args.activation], args.activation_file)
     settings = TrainingSettings.from_words(args.settings)
-    samples, own = labelled_samples(args.data, None, args.dataset, settings), load_own_network(args)
-    given: Any = {key: vars(args)[key] for key in POINT_KEYS[:-1]} | {"own": own}
+    samples = labelled_samples(args.data, None, args.dataset, settings)
+    own = own_network(args.model, args.model_file, args.model_function)
+    given = {key: vars(args)[key] for key in POINT_KEYS if key != "depth"}
 
     curves: dict[tuple[int, int], dict[float, list[dict[str, Any]]]] = {}
     for row in tables.read([str(path) for path in args.training], "training").to_pylist():
         of_seed = curves.setdefault((row["depth"], row["seed"]), {})
         of_seed.setdefault(row["relative_rate"], []).append(row)
 
-    rows: list[dict[str, Any]] = []
+    rows = []
     for (depth, seed), of_seed in curves.items():
-        task = TrainingTask(**given, depth=depth, settings=settings, samples=samples)
+        task = TrainingTask(given | {"depth": depth}, own, settings, samples)
         if own and has_batch_norm(task.make(generator(0, "init"))):
             raise cli.UsageError(f"--model: {UNPREDICTABLE}; predict others")
-        data = samples.train[seed]
-        part = Part(as_seen(data.x, task.image), torch.from_numpy(data.y))
+        part = task.part(samples.train[seed], torch.float64)
         described = describe(task, seed, part)
         rates = [curve[0]["learning_rate"] for curve in of_seed.values()]
         predicted = predict(task, seed, part, rates)
@@ -71,9 +66,5 @@ def main(argv: cli.Argv = None) -> None:
                 | times(epochs, losses)
                 | {"parted_epoch": parted(epochs, losses, prediction["predicted_loss"])}
             )
-        log.info("depth %d, seed %d: %d networks predicted", depth, seed, len(rates))
+        cli.log.info("depth %d, seed %d: %d networks predicted", depth, seed, len(rates))
     tables.write(args.output, "predictions", rows)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -20,7 +20,7 @@ from ntk_workflow.catalogue import dataset_source, read_entry
 REMEDY = "remove all but one, or set exclude_duplicates: true for angles alone"
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     parser, number = cli.Parser(description=__doc__), cli.positive_integer_or_all
     add = parser.add_argument
@@ -57,7 +57,3 @@ def main(argv: cli.Argv = None) -> None:
         print(line, flush=True)  # on the user's terminal, where logs are not shown
     prepared.save_prepared(args.output, dataset)
     files.write_text(args.datasheet, json.dumps(asdict(sheet), indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -9,63 +9,52 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.networks.own import require_trainable
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow import cli
-from ntk_workflow.cli_activations import load_activation_files
-from ntk_workflow.cli_networks import load_own_network
+from ntk_workflow.checkpoints.cells import digest
 from ntk_workflow.devices import torch_device
 from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.data import labelled_samples
-from ntk_workflow.trainings.loop import TrainingCheckpoint, train
-from ntk_workflow.trainings.options import training_parser
+from ntk_workflow.trainings.loop import train
 from ntk_workflow.trainings.settings import TrainingSettings
 
 
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> int:
-    parser = training_parser(__doc__)
+    options = (*cli.TRAINING, "device", "checkpoints", "code")
+    parser = cli.Parser(*options, description=__doc__)
     add = parser.add_argument
+    add("--activation", required=True)
     add("--depth", type=cli.count_from_zero, required=True, help="hidden layers; of resnets all")
     add("--test", type=Path, help="prepared test samples (.npz)")
-    add("--output", type=Path, required=True, help="table of curves to write (.parquet)")
     add("--initial-kernels-output", type=Path, help="table of NTKs at initialisation (.parquet)")
     add("--kernels-output", type=Path, help="table of kernels_along (.parquet)")
-    add("--device", **cli.OPTIONS["device"])
-    add("--checkpoints", type=Path, help="folder for checkpoints; without one none are made")
-    add("--code", default="", help="digest of the code, on which checkpoints depend")
     args = parser.parse_args(argv)
 
     device = torch_device(args.device)
     cli.limit_threads(1)  # of a network; several are trained side by side
-    load_activation_files(args.activation_file)
+    activations.load([args.activation], args.activation_file)
     settings = TrainingSettings.from_words(args.settings)
-    if bool(settings.kernels_along) != bool(args.kernels_output):
-        raise cli.UsageError("give both or none of kernels_along and --kernels-output")
     samples = labelled_samples(args.data, args.test, args.dataset, settings)
-    names, own = {key: vars(args)[key] for key in POINT_KEYS}, load_own_network(args)
-    task = networks.TrainingTask(**names, own=own, settings=settings, samples=samples)
+    names = {key: vars(args)[key] for key in POINT_KEYS}
+    own = networks.own_network(args.model, args.model_file, args.model_function)
+    task = networks.TrainingTask(names, own, settings, samples)
     if own:
         require_trainable(own, **task.size)
     kernels = networks.Rows()
     # of torch's modules kernels take as long as a small training
-    if settings.rate_unit != "one" or not kind_of(task.model).by_modules:
+    if settings.rate_unit != "one" or not kind_of(args.model).by_modules:
         kernels = networks.initial_kernel_rows(task)
     critical = {row["seed"]: row["critical_learning_rate"] for row in kernels}
     rates = settings.absolute_rates(critical)
-    depends_on = {
-        **names,
-        **asdict(settings),
-        "rates": [*rates.values()],
-        "model_function": args.model_function,
-        "data": sha256(args.data),
-        "test": sha256(args.test) if args.test else None,
-        "device": device.type,
-        "code": args.code,
-    }
+    depends_on = names | asdict(settings) | {"rates": [*rates.values()], "code": args.code}
+    depends_on |= {"model_function": args.model_function, "device": device.type}
+    depends_on |= {"data": sha256(args.data), "test": args.test and sha256(args.test)}
     ensemble = networks.make_ensemble(task, rates, device)
-    checkpoint = TrainingCheckpoint(args.checkpoints, depends_on)
+    checkpoint = args.checkpoints and args.checkpoints / f"{digest(depends_on)}.npz"
     stopped = train(ensemble, checkpoint, threads=args.threads, tf32=settings.tf32)
     if stopped is not None:
         return 128 + stopped
@@ -79,7 +68,3 @@ def main(argv: cli.Argv = None) -> int:
     for path in args.checkpoints.glob("*.npz") if args.checkpoints else ():
         path.unlink(missing_ok=True)  # also those of other settings or half written
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

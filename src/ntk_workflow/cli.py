@@ -6,19 +6,17 @@ import gc
 import logging
 import math
 import os
-import platform
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_workflow import allocation
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
 log = logging.getLogger("ntk_workflow")  #: what programs say
-Number = TypeVar("Number", int, float)
 
 
 class UsageError(UserError):
@@ -30,12 +28,10 @@ def logger(file: str) -> logging.Logger:
     return logging.getLogger(f"ntk_workflow.{Path(file).stem}")
 
 
-def _number(
-    kind: type[Number], what: str, fits: Callable[[Number], bool]
-) -> Callable[[str], Number]:
+def _number(kind: Any, what: str, fits: Callable[[Any], bool]) -> Callable[[str], Any]:
     """Return a type for `Parser.add_argument`: numbers that fit."""
 
-    def convert(text: str) -> Number:
+    def convert(text: str) -> Any:
         try:
             if fits(number := kind(text)):
                 return number
@@ -67,7 +63,7 @@ def named_path(text: str) -> tuple[str, Path]:
 
 def threads_given(text: str) -> int:
     """Return the threads that are asked for, at most as many as there are cores; a type."""
-    return min(positive_integer(text), allocation.cores())
+    return min(int(positive_integer(text)), allocation.cores())
 
 
 #: Options of several programs, by name.
@@ -81,7 +77,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "widths": {"type": positive_integer, "nargs": "+", "required": True, "help": "widths"},
     "depths": {"type": count_from_zero, "nargs": "+", "required": True, "help": "hidden layers"},
     "seeds": {"type": seed, "nargs": "+", "required": True, "help": "seeds to compute"},
-    "memory-gb": {"type": positive_number, "help": "memory to keep within, in 10^9 bytes"},
     "threads": {"type": threads_given, "default": 1, "help": "at most as many as cores are given"},
     "width": {"type": positive_integer, "default": 512, "help": "units per layer"},
     "device": {"choices": ["cpu", "cuda", "auto"], "default": "cpu", "help": "auto: a GPU, or CPU"},
@@ -90,6 +85,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "blocks": {"type": positive_integer_or_all, "default": 1, "help": "kernels, or all that fit"},
     "eigenvalues": {"choices": ["first", "all", "none"], "default": "first", "help": "blocks kept"},
     "full-spectrum-below": {"type": positive_integer, "default": 2048, "help": "else extremes"},
+    "architecture": {"required": True, "help": "name written into the table"},
+    "hidden": {"nargs": "+", "required": True, "help": "widths of layers; m is that which varies"},
+    "dense": {"action": "store_true", "help": "a DenseNet: a layer takes all layers before it"},
+    "classes": {"type": int, "nargs": 2, "help": "labels of two classes; else the lowest two"},
+    "step-size": {"type": positive_number, "default": 0.5, "help": "of descent, by 1 / lambda_max"},
+    "experiment": {"required": True, "help": "name written into the table"},
+    "model": {"default": "mlp", "help": "kind of network"},
+    "model-file": {"type": Path, "help": "Python file of a --model that is not built in"},
+    "model-function": {"default": "build", "help": "its function that builds networks"},
+    "settings": {"nargs": "+", "required": True, "metavar": "KEY=VALUE", "help": "as in a config"},
     "output": {"type": Path, "required": True, "help": "table to write (.parquet)"},
     "checkpoints": {"type": Path, "help": "folder in which cells that are done are kept"},
     "code": {"default": "", "help": "digest of the code, on which checkpoints depend"},
@@ -99,6 +104,16 @@ COMPUTE = ("activation", "activation-file", "threads", "output")
 ROW = (*COMPUTE, "dataset", "checkpoints", "code")
 #: Those of kernels of blocks.
 BLOCKS = ("kernel-size", "blocks", "eigenvalues", "full-spectrum-below")
+#: Those of a study of wide networks of one architecture, which learn two classes.
+WIDE = (
+    *(*ROW, "data", "samples", "sample-seed", "widths", "seeds", "device", "architecture"),
+    *("hidden", "dense", "classes", "step-size"),
+)
+#: Those of a network that is trained.
+TRAINING = (
+    *("data", "dataset", "activation-file", "experiment", "model", "model-file"),
+    *("model-function", "settings", "threads", "output"),
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -137,8 +152,6 @@ def run_main(main: Callable[[Argv], int | None]) -> Callable[..., int]:
         for package in packages:
             package.addHandler(handler)
             package.setLevel(logging.INFO)
-        if "NTK_JOB" in os.environ:  # for the record of jobs: a kind of host, not which
-            log.info("host %s %s", platform.system(), platform.machine())
         if argv is None:
             atexit.register(gc.freeze)  # or torch is looked through for what to free: 0.4 s
         try:
@@ -155,6 +168,14 @@ def run_main(main: Callable[[Argv], int | None]) -> Callable[..., int]:
             for package in packages:
                 package.removeHandler(handler)
 
+    return guarded
+
+
+def program(main: Callable[[Argv], int | None]) -> Callable[..., int]:
+    """Return ``main`` as `run_main` does, called at once if its file is the program that runs."""
+    guarded = run_main(main)
+    if main.__module__ == "__main__":
+        sys.exit(guarded())
     return guarded
 
 

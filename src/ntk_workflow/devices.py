@@ -18,14 +18,13 @@ _held: list[filelock.BaseFileLock] = []  # until this process ends
 
 def torch_device(wanted: str) -> torch.device:
     """Return the device that ``--device`` means; a GPU is this process's alone until it ends."""
-    if wanted == "cpu":
-        return torch.device("cpu")
     # Slurm shows a job its own GPUs alone. Elsewhere one is chosen before anything starts CUDA,
     # whose driver reads the variable once.
-    if (found := torch.cuda.device_count()) and "SLURM_JOB_ID" not in os.environ and not _held:
+    found = torch.cuda.device_count() if wanted != "cpu" else 0
+    if found and "SLURM_JOB_ID" not in os.environ and not _held:
         devices = os.environ.get(VISIBLE, ",".join(map(str, range(found)))).split(",")
         os.environ[VISIBLE] = hold_one(devices, Path(tempfile.gettempdir()))
-    if torch.cuda.is_available():
+    if wanted != "cpu" and torch.cuda.is_available():
         return torch.device("cuda")
     if wanted == "cuda":
         remedy = "give the job a GPU, install a CUDA build of torch, or use device auto"

@@ -102,7 +102,7 @@ def _receive(part: Path, source: str, limit: int) -> None:
         # Content-Encoding a server gives to .gz.
         with (
             part.open("ab" if have else "wb") as stream,
-            progress(total=total or None, done=have, unit="byte", log=log) as bar,
+            progress(total=total or None, initial=have, unit="byte") as bar,
         ):
             while chunk := response.raw.read1(2**16, decode_content=False):
                 have += len(chunk)

@@ -1,6 +1,7 @@
 """Values as words, NAME=VALUE: how rules give programs parts of the config."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,16 +17,14 @@ def to_words(values: Mapping[str, Any]) -> list[str]:
     >>> to_words({"run": "demo", "depths": [1, 2], "mirror": None, "name": "true"})
     ['run=demo', 'depths=[1, 2]', 'mirror=null', 'name="true"']
     """
-    return [f"{name}={_text(value)}" for name, value in values.items()]
-
-
-def _text(value: Any) -> str:
-    """Return a value as YAML: a text as it is where YAML reads it as the same text."""
-    try:
-        plain = isinstance(value, str) and "=" not in value and yaml.load(value, LOADER) == value
-    except yaml.YAMLError:
-        plain = False
-    return value if plain else json.dumps(value, sort_keys=True)
+    words = []
+    for name, value in values.items():
+        # a text as it is where YAML reads it as the same text
+        plain = isinstance(value, str) and re.fullmatch(r"\w[\w./-]*", value)
+        if not (plain and yaml.load(value, LOADER) == value):
+            value = json.dumps(value, sort_keys=True)
+        words.append(f"{name}={value}")
+    return words
 
 
 def named_values(words: Iterable[str], *, option: str) -> dict[str, Any]:

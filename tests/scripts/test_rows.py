@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning import tables
+from ntk_conditioning import memory, tables
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
@@ -188,12 +188,17 @@ def test_angles_at_infinite_width_of_a_whole_dataset_have_no_seed(row, folder):
         ("spectrum", "--kernel-size 5 --blocks all", "--threads 2"),
         ("spectrum", "--kernel-size 5 --blocks all --full-spectrum-below 5", "--threads 2"),
         ("infinite_spectrum", "--kernel-size 5 --blocks all", "--threads 2"),
-        ("spectrum", "--kernel-size all", "--memory-gb 0.31"),
-        ("min_angle", "--exclude-duplicates", "--memory-gb 0.0001"),
+        ("spectrum", "--kernel-size all", 310_000_000),
+        ("min_angle", "--exclude-duplicates", 100_000),
     ],
 )
-def test_threads_and_memory_change_no_byte_and_no_cell(program, options, resources, row):
+def test_threads_and_memory_change_no_byte_and_no_cell(
+    program, options, resources, row, monkeypatch
+):
     usual = row(program, options)[0]
+    if isinstance(resources, int):
+        monkeypatch.setattr(memory, "available_bytes", lambda limit=resources: limit)
+        resources = ""
     assert row(program, f"{options} {resources}", kept=False)[0] == usual
     assert row(program, f"{options} {resources}") == (usual, [], ALL)
 
@@ -205,9 +210,7 @@ def test_threads_and_memory_change_no_byte_and_no_cell(program, options, resourc
         ("spectrum", "--checkpoints kept --code=", "--checkpoints: give --code, too"),
         ("spectrum", "--data a b c", "3 files of data for 2 seeds; give one for all or as many"),
         ("spectrum", "--depths -1", "argument --depths: -1 is not a whole number from 0 on"),
-        ("spectrum", "--memory-gb 0.001", "at most 0 samples fit, or 0 in float32"),
         ("spectrum", "--kernel-size 6 --blocks 4", "at most 3 fit"),
-        ("infinite_spectrum", "--memory-gb 0.001", "at most 0 samples fit: lower kernel_size"),
         ("min_angle", "--device cuda", "--device cuda: torch sees no GPU here"),
         ("orthogonality", "--classes 0 7", "are not two of its labels, which are 0 to 2"),
         ("orthogonality", "--samples 15", "15 samples asked for; it must be 2 to 14"),
@@ -226,6 +229,13 @@ def test_a_mistake_is_one_line(program, options, problem, folder, monkeypatch, r
     write_prepared(folder / "large.npz", scale=1e100)
     given = arguments(folder, program, options, values="1 3", seeds="1 2")
     assert problem in refusal(PROGRAMS[program][0], given)
+
+
+@pytest.mark.parametrize("program", ["spectrum", "infinite_spectrum"])
+def test_a_kernel_that_does_not_fit_is_one_line(program, folder, monkeypatch, refusal):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**6)
+    given = arguments(folder, program, "", values="1 3", seeds="1 2")
+    assert "at most 0 samples fit" in refusal(PROGRAMS[program][0], given)
 
 
 def test_bounds_of_all_activations_are_one_file(folder, refusal):

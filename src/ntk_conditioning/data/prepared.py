@@ -19,6 +19,7 @@ from ntk_conditioning.files import atomic
 
 Scaling = Literal["none", "unit_interval", "symmetric", "unit_norm", "standardize"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
+REMEDY = "write one with scripts/prepare_dataset.py, or save_prepared"
 
 
 @dataclass(frozen=True)
@@ -123,17 +124,15 @@ def save_prepared(path: Path, samples: PreparedSamples) -> None:
         np.savez(stream, allow_pickle=False, about=np.array(samples.about), x=samples.x, **labels)
 
 
-def load_prepared(
-    path: Path, *, like: Path | None = None, hint: str = "write one with save_prepared"
-) -> PreparedSamples:
+def load_prepared(path: Path, *, like: Path | None = None) -> PreparedSamples:
     """Return the samples that `save_prepared` wrote, scaled in float64.
 
-    ``like`` is the training part of a test part, see `scaled`; ``hint`` tells the user of a
-    program how to make such a file. Raises `MissingFileError`, `FormatError` if the file is damaged
-    and `ContentError` if it is another archive, has other features than ``like``, or as `scaled`.
+    ``like`` is the training part of a test part, see `scaled`. Raises `MissingFileError`,
+    `FormatError` if the file is damaged and `ContentError` if it is another archive, has other
+    features than ``like``, or as `scaled`.
     """
-    samples = _load(path, hint)
-    known = None if like is None else _load(like, hint)
+    samples = _load(path)
+    known = None if like is None else _load(like)
     if known is not None and known.x.shape[1] != samples.x.shape[1]:
         raise ContentError(
             f"{path} has {samples.x.shape[1]} features and {like} has {known.x.shape[1]}; take "
@@ -142,7 +141,7 @@ def load_prepared(
     return PreparedSamples(samples.name, scaled(samples, like=known), samples.y)
 
 
-def _load(path: Path, hint: str) -> PreparedSamples:
+def _load(path: Path) -> PreparedSamples:
     try:
         arrays = load_arrays(path, required=["about", "x"], optional=["y"])
         about = json.loads(str(arrays["about"]))
@@ -151,7 +150,7 @@ def _load(path: Path, hint: str) -> PreparedSamples:
         x, y = arrays["x"], arrays.get("y")
         return PreparedSamples(about["name"], x, y, about["scaling"], limits)
     except (ContentError, json.JSONDecodeError, LookupError, TypeError):
-        raise ContentError(f"{path} is no prepared dataset; {hint}") from None
+        raise ContentError(f"{path} is no prepared dataset; {REMEDY}") from None
 
 
 def content_digest(samples: PreparedSamples) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -385,6 +385,13 @@ def load_plugin(path: str | Path) -> None:
     if _REGISTRY.keys() == before.keys():
         raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
     _PLUGINS.add(key)
+
+
+def load(names: Iterable[str], files: Iterable[str | Path]) -> dict[str, Activation]:
+    """Return activations by name, among them those that files register, see `load_plugin`."""
+    for path in files:
+        load_plugin(path)
+    return {name: get(name) for name in names}
 
 
 # --- the registry ---------------------------------------------------------------------------------

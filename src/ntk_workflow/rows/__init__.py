@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning import memory
+from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.files import sha256
 from ntk_workflow import allocation, cli
-from ntk_workflow.samples import load_samples
 
 
-def available_memory(memory_gb: float | None, device: str = "cpu") -> int:
-    """Return the bytes that a program may use: what it was given, or what its device has."""
-    if memory_gb is not None:
-        return int(memory_gb * memory.GB)
+def available_memory(device: str = "cpu") -> int:
+    """Return the bytes that a program may use: what its device has, or it was given of that."""
     if device == "cuda":
         import torch  # takes seconds, and kernels of infinite width do without
 
@@ -33,5 +31,5 @@ def samples_by_seed(
         raise cli.UsageError(f"{given}; give one for all or as many")
     for number, seed in enumerate(seeds):
         if number < len(paths):
-            x, digest = load_samples(paths[number]).x, sha256(paths[number])
+            x, digest = load_prepared(paths[number]).x, sha256(paths[number])
         yield seed, x, digest

@@ -2,10 +2,9 @@
 
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch.backends import cudnn
@@ -15,42 +14,13 @@ from ntk_conditioning.files import atomic
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.threads import Team
 from ntk_conditioning.training.trainer import StateError, Training
-from ntk_workflow.checkpoints.cells import digest
-from ntk_workflow.cli import logger
+from ntk_workflow.cli import log
 from ntk_workflow.progress import progress
-
-log = logger(__file__)
 
 #: A scheduler that ends a job sends the first and waits half a minute; a user's Ctrl-C the second.
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 #: Seconds between checkpoints, if saving takes at most one part in so many of the time.
 SECONDS, SHARE = 300.0, 100
-
-
-class TrainingCheckpoint:
-    """The state of a training, from which a job that was stopped goes on; see `Training.state`.
-
-    Its file in the ``folder`` is named by the digest of all that the training ``depends_on``.
-    Without a folder nothing is kept.
-    """
-
-    def __init__(self, folder: Path | None, depends_on: Mapping[str, Any]) -> None:
-        self.path = folder / f"{digest(depends_on)}.npz" if folder else None
-
-    def save(self, ensemble: Training) -> None:
-        """Write the state of an ensemble, whole or not at all."""
-        if self.path:
-            with atomic(self.path) as temporary, temporary.open("xb") as stream:
-                np.savez(stream, allow_pickle=False, **ensemble.state())
-
-    def restore(self, ensemble: Training) -> None:
-        """Let an ensemble go on from the state that was saved, if it can be read."""
-        if self.path and self.path.exists():
-            try:
-                ensemble.restore(load_arrays(self.path, required=[*ensemble.state()]))
-                log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
-            except (FormatError, ContentError, StateError) as error:
-                log.info("a checkpoint is not used: %s", error)
 
 
 @contextmanager
@@ -64,41 +34,50 @@ def fixed_sums(*, tf32: bool = False) -> Iterator[None]:
         yield
 
 
+def save(ensemble: Training, checkpoint: Path | None) -> None:
+    """Write the state of an ensemble, whole or not at all."""
+    if checkpoint:
+        with atomic(checkpoint) as temporary, temporary.open("xb") as stream:
+            np.savez(stream, allow_pickle=False, **ensemble.state())
+
+
 def train(
-    ensemble: Training, checkpoint: TrainingCheckpoint, *, threads: int, tf32: bool = False
+    ensemble: Training, checkpoint: Path | None, *, threads: int, tf32: bool = False
 ) -> int | None:
     """Train to the end and return None, or the number of the signal that stopped it.
 
-    Signals are only noted, and a checkpoint is written when one has come or the time has.
+    It goes on from the checkpoint, if that is there. Signals are only noted, and a checkpoint is
+    written when one has come or the time has.
     """
-    checkpoint.restore(ensemble)
+    if checkpoint and checkpoint.exists():
+        try:
+            ensemble.restore(load_arrays(checkpoint, required=[*ensemble.state()]))
+            log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
+        except (FormatError, ContentError, StateError) as error:
+            log.info("a checkpoint is not used: %s", error)
     received: list[int] = []
     handlers = {s: signal.signal(s, lambda number, _: received.append(number)) for s in SIGNALS}
-    due = time.monotonic() + SECONDS if checkpoint.path else float("inf")
+    due = time.monotonic() + SECONDS if checkpoint else float("inf")
 
     def pausing() -> bool:
         return bool(received) or time.monotonic() >= due
 
-    total, done = ensemble.course.epochs, max(0, ensemble.epoch - 1)
-    bar = progress(total=total, done=done, unit="epoch", log=log)
+    bar = progress(total=ensemble.course.epochs, initial=max(0, ensemble.epoch - 1), unit="epoch")
     try:
         with bar, fixed_sums(tf32=tf32), Team(threads) as team:
             while not ensemble.finished:
                 if ensemble.advance(pausing, team):
                     epoch = ensemble.epoch - 1
-                    for member in np.flatnonzero(ensemble.diverged == epoch):
-                        seed, rate = ensemble.members[member]
-                        log.info("seed %d, rate %g: diverged by epoch %d", seed, rate, epoch)
                     if np.isfinite(losses := ensemble.metrics["train_loss"][epoch]).any():
                         bar.set_postfix_str(f"lowest loss {np.nanmin(losses):.4g}", refresh=False)
                     bar.update(epoch - bar.n)
                 stopped = bool(received)
                 if pausing():
                     start = time.monotonic()
-                    checkpoint.save(ensemble)
+                    save(ensemble, checkpoint)
                     due = time.monotonic() + max(SECONDS, SHARE * (time.monotonic() - start))
                 if stopped:
-                    remedy = "call again to go on" if checkpoint.path else "nothing is kept"
+                    remedy = "call again to go on" if checkpoint else "nothing is kept"
                     log.info("stopped by a signal in epoch %d; %s", ensemble.epoch, remedy)
                     return received[0]
     finally:

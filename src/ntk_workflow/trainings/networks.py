@@ -1,8 +1,10 @@
 """The networks of a training: at initialisation, with their kernels, and then in its tables."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,25 +16,23 @@ from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.architectures import kind_of
+from ntk_conditioning.networks.architectures import MODELS, kind_of
 from ntk_conditioning.networks.mlp import MLP, init_mlp, is_linear, linear_factor
 from ntk_conditioning.networks.modules import Network, make_network
-from ntk_conditioning.networks.own import OwnModel, make_own_network
+from ntk_conditioning.networks.own import OwnModel, load, make_own_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning
-from ntk_conditioning.training.curves import POINT_KEYS, along_rows, curve_rows
+from ntk_conditioning.training.curves import along_rows, curve_rows
 from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.losses import Loss, make_loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
-from ntk_workflow.cli import UsageError, logger
+from ntk_workflow.cli import UsageError, log
 from ntk_workflow.trainings.data import LabelledSamples
 from ntk_workflow.trainings.settings import Image, Rates, TrainingSettings
-
-log = logger(__file__)
 
 Rows = list[dict[str, Any]]
 
@@ -40,27 +40,22 @@ Rows = list[dict[str, Any]]
 MOST_SAMPLES = 1024
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class TrainingTask:
-    """A network, built in or the user's ``own``, and how and on what an experiment trains it."""
+    """A network, built in or the user's ``own``, and how and on what an experiment trains it.
 
-    experiment: str
-    dataset: str
-    model: str
-    activation: str
-    depth: int
+    Its ``names`` are those of `POINT_KEYS`.
+    """
+
+    names: Mapping[str, Any]
     own: OwnModel | None
     settings: TrainingSettings
     samples: LabelledSamples
 
     @property
-    def names(self) -> dict[str, Any]:
-        """What names the network in its tables."""
-        return {key: getattr(self, key) for key in POINT_KEYS}
-
-    @property
     def architecture(self) -> Architecture:
-        return Architecture(self.depth, self.settings.width, activations.get(self.activation))
+        activation = activations.get(self.names["activation"])
+        return Architecture(self.names["depth"], self.settings.width, activation)
 
     @property
     def size(self) -> dict[str, Any]:
@@ -72,15 +67,30 @@ class TrainingTask:
     @property
     def image(self) -> Image | None:
         """The shape of samples that are images to the network, or to what is done before."""
-        images = takes_images(self.model) or self.settings.augmentation != "none"
+        images = takes_images(self.names["model"]) or self.settings.augmentation != "none"
         return self.settings.image if images else None
 
     def make(self, rng: np.random.Generator, *, dtype: torch.dtype = torch.float32) -> Network:
-        return make_modules(self.model, self.own, rng, **self.size, dtype=dtype)
+        return make_modules(self.names["model"], self.own, rng, **self.size, dtype=dtype)
 
     def loss(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Loss:
         kind: Any = {"outputs": self.settings.outputs, "classes": self.samples.classes}
         return make_loss(self.settings.loss, **kind, dtype=dtype, device=device)
+
+    def part(self, data: PreparedSamples, dtype: torch.dtype, device: Any = "cpu") -> Part:
+        """Return samples as the networks take them."""
+        x = as_seen(data.x, self.image).to(dtype=dtype)
+        return Part(x.to(device), torch.from_numpy(data.y).to(device))
+
+
+def own_network(model: str, file: Path | None, function: str) -> OwnModel | None:
+    """Return the network of the user's own that a program was given; None for a built-in one."""
+    if model in MODELS:
+        return None
+    if file is None:
+        known = ", ".join(MODELS)
+        raise UsageError(f"--model {model}: give its --model-file; built in are {known}")
+    return load(file, function)
 
 
 def make_modules(name: str, own: OwnModel | None, rng: np.random.Generator, **size: Any) -> Network:
@@ -138,7 +148,7 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
         n = min(len(x), MOST_SAMPLES)
         block = x[generator(seed, "blocks").permutation(len(x))[:n]]
         kind: Any = vars(task.architecture) | {"image": task.settings.image, "own": task.own}
-        network, seen = initial_network(task.model, block, seed=seed, **kind)
+        network, seen = initial_network(task.names["model"], block, seed=seed, **kind)
         if isinstance(network, MLP) and is_linear(network):
             gradients = linear_factor(network, seen).numpy()
             spectrum = conditioning.conditioning_from_factor(gradients)
@@ -151,10 +161,9 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
                 k += factor * ntk(network, seen, parameters=lambda _, p, own=group: id(p) in own)
             spectrum = conditioning.conditioning(k.numpy())
         critical = 2 * n / spectrum.lambda_max
-        log.info("depth %d, seed %d: critical learning rate %.4g", task.depth, seed, critical)
+        log.info("seed %d: critical learning rate %.4g", seed, critical)
         rows.append(
-            task.names
-            | {"seed": seed, "width": task.settings.width, "n": n, "n_train": len(x)}
+            {**task.names, "seed": seed, "width": task.settings.width, "n": n, "n_train": len(x)}
             | {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
             | {"lambda_min": spectrum.lambda_min if spectrum.kappa else None}
             | {"critical_learning_rate": critical}
@@ -168,20 +177,14 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Mea
     On a GPU the products of all networks of mlp are computed together, see `Ensemble`.
     """
     settings, samples, dtype = task.settings, task.samples, getattr(torch, task.settings.dtype)
-    placed: dict[int, Part] = {}  # seeds may share their samples
-
-    def part(labelled: PreparedSamples) -> Part:
-        if id(labelled) not in placed:
-            x = as_seen(labelled.x, task.image).to(dtype=dtype)
-            placed[id(labelled)] = Part(x.to(device), torch.from_numpy(labelled.y).to(device))
-        return placed[id(labelled)]
-
     members = [Member(seed, rate) for (seed, _), rate in rates.items()]
-    train = {seed: part(samples.train[seed]) for seed in settings.seeds}
-    test = {seed: part(samples.test[seed]) for seed in settings.seeds if samples.test} or None
+    every = {id(data): data for data in (*samples.train.values(), *samples.test.values())}
+    parts = {key: task.part(data, dtype, device) for key, data in every.items()}  # seeds share them
+    train = {seed: parts[id(samples.train[seed])] for seed in settings.seeds}
+    test = {seed: parts[id(samples.test[seed])] for seed in settings.seeds if samples.test} or None
     common = (task.loss(dtype, device), members, train, test)
     ensemble: Measured
-    if kind_of(task.model).by_modules:
+    if kind_of(task.names["model"]).by_modules:
         ensemble = ModuleEnsemble(partial(task.make, dtype=dtype), *common, descent=settings)
     else:
         together = device.type == "cuda"
@@ -189,18 +192,16 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Mea
     if settings.kernels_along:
         block, points = settings.kernels_along
         ensemble.measure_along(Along(samples=block, points=points))
-    log.info(
-        "device %s, %s, %d networks of width %d, %d samples of %d features, %d steps an epoch",
-        *(device, settings.dtype, len(members), settings.width),
-        *(*samples.shape, ensemble.steps_per_epoch),
-    )
+    sizes = (len(members), settings.width, *samples.shape)
+    words = "device %s, %s, %d networks of width %d, %d samples of %d features"
+    log.info(words, device, settings.dtype, *sizes)
     return ensemble
 
 
 def training_rows(task: TrainingTask, rates: Rates, ensemble: Measured) -> tuple[Rows, Rows]:
     """Return the rows of the tables of curves and of kernels along training."""
     settings, samples, (n, d) = task.settings, task.samples, task.samples.shape
-    labels = task.names | asdict(settings) | {"n": n, "d": d, "classes": samples.classes}
+    labels = {**task.names, **asdict(settings)} | {"n": n, "d": d, "classes": samples.classes}
     labels |= {"n_test": len(samples.test[settings.seeds[0]].x) if samples.test else 0}
     labels |= {"batch_size": n if settings.batch_size == "all" else min(settings.batch_size, n)}
     labels |= {"decay_at": " ".join(map(str, settings.decay_at)) or "none"}

@@ -29,7 +29,7 @@ MOST_ROWS = 4096
 
 def initial_tangent(task: TrainingTask, seed: int, x: Tensor) -> Tangent | ModuleTangent:
     """Return outputs and kernels of a seed's network at samples, in their type."""
-    if kind_of(task.model).by_modules:
+    if kind_of(task.names["model"]).by_modules:
         return ModuleTangent(task.make(generator(seed, "init"), dtype=x.dtype), x)
     outputs = task.size["outputs"]
     weights = initial_weights(task.architecture, x.shape[1], outputs, seed=seed, like=x)
@@ -81,7 +81,7 @@ def predict(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -
     course = replace(settings, mixed_precision=False)
     common = (loss, [Member(seed, rate) for rate in rates], {seed: part})
     ensemble: Training
-    if kind_of(task.model).by_modules:
+    if kind_of(task.names["model"]).by_modules:
         make = expansions(partial(task.make, dtype=torch.float64))
         ensemble = ModuleEnsemble(make, *common, descent=course)
     else:

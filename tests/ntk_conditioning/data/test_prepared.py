@@ -136,8 +136,8 @@ class TestPrepared:
         path = tmp_path / "other.npz"
         for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
             np.savez(path, x=IMAGES, **about)
-            with pytest.raises(ContentError, match=r"other.npz is no prepared dataset; run this"):
-                prepared.load_prepared(path, hint="run this")
+            with pytest.raises(ContentError, match=r"other.npz is no prepared dataset; write"):
+                prepared.load_prepared(path)
         path.write_bytes(b"PK")
         with pytest.raises(FormatError, match=r"other.npz"):
             prepared.load_prepared(path)
