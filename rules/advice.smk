@@ -29,9 +29,8 @@ rule advise_dataset:
         code=code("scripts/advise_dataset.py"),
     shell:
         f"{python} {home}scripts/advise_dataset.py"
-        " --data {input.data:q} --dataset {wildcards.dataset}"
-        " {params.activations:q} --threads {threads} --output {output.table:q}"
-        " --page {output.page:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"
+        " --threads {threads} --output {output.table:q} --page {output.page:q} 2> {log:q}"
 
 
 rule advice:

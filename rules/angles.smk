@@ -30,10 +30,9 @@ rule compute_min_angle:
         code=code("scripts/compute_min_angle.py"),
     shell:
         f"{python} {home}scripts/compute_min_angle.py"
-        " --data {input.data:q} --dataset {wildcards.dataset}"
-        " {params.activation:q} {params.settings:q}"
-        " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --code {params.code} --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset} {params.activation:q}"
+        " {params.settings:q} --device {resources.device} --threads {threads}"
+        " --checkpoints {params.checkpoints:q} --code {params.code} --output {output:q} 2> {log:q}"
 
 
 rule compute_infinite_min_angle:
@@ -61,8 +60,6 @@ rule compute_infinite_min_angle:
         code=code("scripts/compute_infinite_min_angle.py"),
     shell:
         f"{python} {home}scripts/compute_infinite_min_angle.py"
-        " --data {input.data:q}"
-        " --dataset {wildcards.dataset} {params.activation:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset} {params.activation:q}"
         " {params.settings:q} --seeds {params.seeds} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --code {params.code}"
-        " --output {output:q} 2> {log:q}"
+        " --checkpoints {params.checkpoints:q} --code {params.code} --output {output:q} 2> {log:q}"

@@ -35,8 +35,8 @@ rule bundle_run:
     shell:
         f"{python} {home}scripts/bundle_run.py"
         " --run {wildcards.run} --files {input.files:q} {params.root:q}"
-        " --rows {input.rows:q} {input.datasheets:q} --source {params.folder:q} --workflow {params.workflow:q}"
-        " --own-catalogues {params.own:q}"
+        " --rows {input.rows:q} {input.datasheets:q} --source {params.folder:q}"
+        " --workflow {params.workflow:q} --own-catalogues {params.own:q}"
         " --catalogues {params.catalogues:q} --datasets {params.datasets} {params.include_rows}"
         " --jobs {output.jobs:q} --output {output.bundle:q} 2> {log:q}"
 

@@ -39,9 +39,9 @@ rule download_file:
         mirror=lambda w, output: f"--mirror={config['mirror'] or ''}",
     shell:
         f"{python} {home}scripts/download_file.py"
-        " --name {wildcards.file:q} --output {params.target:q}"
-        " --sha256 {params.sha256:q} --bytes {params.bytes} --urls {params.urls:q}"
-        " {params.mirror:q} --receipt {output:q} 2> {log:q}"
+        " --name {wildcards.file:q} --output {params.target:q} --sha256 {params.sha256:q}"
+        " --bytes {params.bytes} --urls {params.urls:q} {params.mirror:q} --receipt {output:q}"
+        " 2> {log:q}"
 
 
 rule extract_speech_features:
@@ -70,9 +70,8 @@ rule extract_speech_features:
         code=code("scripts/extract_speech_features.py"),
     shell:
         f"{python} {home}scripts/extract_speech_features.py"
-        " --source {params.source:q}"
-        " --subset {params.subset:q} --frames {params.frames} {params.settings:q}"
-        " --seed {params.seed} --threads {threads}"
+        " --source {params.source:q} --subset {params.subset:q} --frames {params.frames}"
+        " {params.settings:q} --seed {params.seed} --threads {threads}"
         " --output {output.features:q} --index {output.index:q} 2> {log:q}"
 
 
@@ -100,9 +99,9 @@ rule prepare_dataset:
         code=code("scripts/prepare_dataset.py"),
     shell:
         f"{python} {home}scripts/prepare_dataset.py"
-        " --catalogues {params.catalogues:q}"
-        " --dataset {wildcards.dataset} --parts {params.parts:q} {params.draw:q}"
-        " --output {output.data:q} --datasheet {output.datasheet:q} 2> {log:q}"
+        " --catalogues {params.catalogues:q} --dataset {wildcards.dataset}"
+        " --parts {params.parts:q} {params.draw:q} --output {output.data:q}"
+        " --datasheet {output.datasheet:q} 2> {log:q}"
 
 
 rule describe_dataset:
@@ -124,5 +123,5 @@ rule describe_dataset:
         code=code("scripts/describe_dataset.py"),
     shell:
         f"{python} {home}scripts/describe_dataset.py"
-        " --data {input.data:q} --datasheet {input.datasheet:q}"
-        " --dataset {wildcards.dataset} --threads {threads} --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --datasheet {input.datasheet:q} --dataset {wildcards.dataset}"
+        " --threads {threads} --output {output:q} 2> {log:q}"

@@ -37,10 +37,9 @@ rule compute_spectrum:
         code=code("scripts/compute_spectrum.py"),
     shell:
         f"{python} {home}scripts/compute_spectrum.py"
-        " --kernel {wildcards.kernel} --data {input.data:q}"
-        " --dataset {wildcards.dataset} {params.activation:q}"
-        " {params.settings:q} {params.solver:q} --device {resources.device} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --code {params.code}"
+        " --kernel {wildcards.kernel} --data {input.data:q} --dataset {wildcards.dataset}"
+        " {params.activation:q} {params.settings:q} {params.solver:q} --device {resources.device}"
+        " --threads {threads} --checkpoints {params.checkpoints:q} --code {params.code}"
         " --output {output:q} 2> {log:q}"
 
 
@@ -72,8 +71,6 @@ rule compute_infinite_spectrum:
         code=code("scripts/compute_infinite_spectrum.py"),
     shell:
         f"{python} {home}scripts/compute_infinite_spectrum.py"
-        " --kernel {params.kernel}"
-        " --data {input.data:q} --dataset {wildcards.dataset}"
+        " --kernel {params.kernel} --data {input.data:q} --dataset {wildcards.dataset}"
         " {params.activations:q} {params.settings:q} {params.solver:q} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --code {params.code}"
-        " --output {output:q} 2> {log:q}"
+        " --checkpoints {params.checkpoints:q} --code {params.code} --output {output:q} 2> {log:q}"

@@ -20,8 +20,7 @@ rule aggregate_table:
         code=code("scripts/aggregate_table.py"),
     shell:
         f"{python} {home}scripts/aggregate_table.py"
-        " --table {wildcards.table} --rows {input:q}"
-        " --output {output:q} 2> {log:q}"
+        " --table {wildcards.table} --rows {input:q} --output {output:q} 2> {log:q}"
 
 
 use rule aggregate_table as aggregate_training with:
@@ -54,8 +53,8 @@ rule select_learning_rates:
         code=code("scripts/select_learning_rates.py"),
     shell:
         f"{python} {home}scripts/select_learning_rates.py"
-        " --training {input.training:q}"
-        " --kernels {input.kernels:q} {params.criterion:q} --output {output:q} 2> {log:q}"
+        " --training {input.training:q} --kernels {input.kernels:q} {params.criterion:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule aggregate_conditioning:

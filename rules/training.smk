@@ -47,13 +47,11 @@ rule train_network:
         code=code("scripts/train_network.py"),
     shell:
         f"{python} {home}scripts/train_network.py"
-        " --data {input.data:q} {params.test:q}"
-        " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " {params.network:q} --depth {wildcards.depth} --settings {params.settings:q}"
-        " --device {resources.device} --threads {threads}"
-        " --checkpoints {params.checkpoints:q} --code {params.code}"
-        " --output {output.curves:q} --initial-kernels-output {output.initial_kernels:q}"
-        " {params.kernels:q} 2> {log:q}"
+        " --data {input.data:q} {params.test:q} --experiment {wildcards.experiment}"
+        " --dataset {wildcards.dataset} {params.network:q} --depth {wildcards.depth}"
+        " --settings {params.settings:q} --device {resources.device} --threads {threads}"
+        " --checkpoints {params.checkpoints:q} --code {params.code} --output {output.curves:q}"
+        " --initial-kernels-output {output.initial_kernels:q} {params.kernels:q} 2> {log:q}"
 
 
 use rule train_network as train_and_measure_network with:
@@ -92,6 +90,6 @@ rule predict_training:
         code=code("scripts/predict_training.py"),
     shell:
         f"{python} {home}scripts/predict_training.py"
-        " --data {input.data:q} --training {input.training:q}"
-        " --experiment {wildcards.experiment} --dataset {wildcards.dataset}"
-        " {params.network:q} --settings {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --training {input.training:q} --experiment {wildcards.experiment}"
+        " --dataset {wildcards.dataset} {params.network:q} --settings {params.settings:q}"
+        " --threads {threads} --output {output:q} 2> {log:q}"

@@ -34,7 +34,6 @@ rule measure_architectures:
         code=code("scripts/measure_architectures.py", study=architectures_study),
     shell:
         f"{python} {home}scripts/measure_architectures.py"
-        " --data {input.data:q}"
-        " --dataset {wildcards.dataset} {params.activations:q} {params.networks:q}"
-        " {params.samples:q} {params.settings:q} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --code {params.code} --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"
+        " {params.networks:q} {params.samples:q} {params.settings:q} --threads {threads}"
+        " --checkpoints {params.checkpoints:q} --code {params.code} --output {output:q} 2> {log:q}"

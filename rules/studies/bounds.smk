@@ -26,6 +26,5 @@ rule compute_bounds:
         code=code("scripts/compute_bounds.py", study=bounds_study),
     shell:
         f"{python} {home}scripts/compute_bounds.py"
-        " --data {input.data:q} --dataset {wildcards.dataset}"
-        " {params.activations:q} {params.settings:q} --threads {threads}"
-        " --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"
+        " {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"

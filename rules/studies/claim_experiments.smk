@@ -30,5 +30,5 @@ rule run_claim_experiments:
         code=code("scripts/run_claim_experiments.py"),
     shell:
         f"{python} {home}scripts/run_claim_experiments.py"
-        " --papers {params.papers} {params.settings:q}"
-        " --threads {threads} --output {output:q} 2> {log:q}"
+        " --papers {params.papers} {params.settings:q} --threads {threads} --output {output:q}"
+        " 2> {log:q}"

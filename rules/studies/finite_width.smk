@@ -32,11 +32,9 @@ rule measure_finite_width:
         code=code("scripts/measure_finite_width.py", study=finite_width_study),
     shell:
         f"{python} {home}scripts/measure_finite_width.py"
-        " --data {input.data:q}"
-        " --dataset {wildcards.dataset} {params.activations:q}"
-        " {params.networks:q} {params.samples:q}"
-        " --threads {threads} --checkpoints {params.checkpoints:q} --code {params.code}"
-        " --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"
+        " {params.networks:q} {params.samples:q} --threads {threads}"
+        " --checkpoints {params.checkpoints:q} --code {params.code} --output {output:q} 2> {log:q}"
 
 
 rule fit_finite_width:

@@ -39,12 +39,11 @@ rule measure_linearity:
         code=code("scripts/measure_linearity.py", study=linearity_study),
     shell:
         f"{python} {home}scripts/measure_linearity.py"
-        " --data {input.data:q}"
-        " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
-        " {params.activations:q} {params.network:q}"
-        " {params.samples:q} {params.search:q} {params.training:q}"
-        " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --code {params.code} --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset}"
+        " --architecture {wildcards.architecture} {params.activations:q} {params.network:q}"
+        " {params.samples:q} {params.search:q} {params.training:q} --device {resources.device}"
+        " --threads {threads} --checkpoints {params.checkpoints:q} --code {params.code}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule fit_width_slopes:
@@ -62,5 +61,5 @@ rule fit_width_slopes:
         code=code("scripts/fit_width_slopes.py"),
     shell:
         f"{python} {home}scripts/fit_width_slopes.py"
-        " --orthogonality {input.orthogonality:q}"
-        " --linearity {input.linearity:q} --output {output:q} 2> {log:q}"
+        " --orthogonality {input.orthogonality:q} --linearity {input.linearity:q}"
+        " --output {output:q} 2> {log:q}"

@@ -37,9 +37,7 @@ rule measure_orthogonality:
         code=code("scripts/measure_orthogonality.py", study=orthogonality_study),
     shell:
         f"{python} {home}scripts/measure_orthogonality.py"
-        " --data {input.data:q}"
-        " --dataset {wildcards.dataset} --architecture {wildcards.architecture}"
-        " {params.activations:q} {params.network:q}"
-        " {params.samples:q} {params.training:q}"
-        " --device {resources.device} --threads {threads} --checkpoints {params.checkpoints:q}"
-        " --code {params.code} --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset}"
+        " --architecture {wildcards.architecture} {params.activations:q} {params.network:q}"
+        " {params.samples:q} {params.training:q} --device {resources.device} --threads {threads}"
+        " --checkpoints {params.checkpoints:q} --code {params.code} --output {output:q} 2> {log:q}"

@@ -34,8 +34,8 @@ rule measure_phase:
         code=code("scripts/measure_phase.py"),
     shell:
         f"{python} {home}scripts/measure_phase.py"
-        " {params.activation:q} {params.shapes:q} {params.places:q}"
-        " --threads {threads} --output {output:q} 2> {log:q}"
+        " {params.activation:q} {params.shapes:q} {params.places:q} --threads {threads}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule measure_phase_of_data:
@@ -60,9 +60,9 @@ rule measure_phase_of_data:
         code=code("scripts/measure_phase_of_data.py", study=phase_study),
     shell:
         f"{python} {home}scripts/measure_phase_of_data.py"
-        " --data {input.data:q}"
-        " --dataset {wildcards.dataset} {params.activations:q} {params.settings:q}"
-        " --samples {params.samples} --threads {threads} --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"
+        " {params.settings:q} --samples {params.samples} --threads {threads} --output {output:q}"
+        " 2> {log:q}"
 
 
 rule evaluate_laws:

@@ -25,5 +25,5 @@ rule measure_precision:
         code=code("scripts/measure_precision.py"),
     shell:
         f"{python} {home}scripts/measure_precision.py"
-        " {params.networks:q} {params.samples:q} --threads {threads}"
-        " --output {output:q} 2> {log:q}"
+        " {params.networks:q} {params.samples:q} --threads {threads} --output {output:q}"
+        " 2> {log:q}"

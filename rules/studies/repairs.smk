@@ -26,6 +26,5 @@ rule measure_repairs:
         code=code("scripts/measure_repairs.py", study=repairs_study),
     shell:
         f"{python} {home}scripts/measure_repairs.py"
-        " --data {input.data:q} --dataset {wildcards.dataset}"
-        " {params.activations:q} {params.settings:q} --threads {threads}"
-        " --output {output:q} 2> {log:q}"
+        " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"
+        " {params.settings:q} --threads {threads} --output {output:q} 2> {log:q}"
