@@ -37,7 +37,8 @@ def main(argv: Argv = None) -> None:
         "ntk-conditioning": {"version": versions.PROJECT, "code": args.workflow_digest},
         "python": platform.python_version(),
         "libraries": versions.libraries(),
-        **versions.machine(),
+        "system": platform.system(),  # and architecture, but not which machine it is
+        "architecture": platform.machine(),
     }
     write_text(args.config_output, HEADING + text)
     write_text(args.versions_output, json.dumps(software, indent=2) + "\n")

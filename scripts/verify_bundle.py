@@ -11,6 +11,7 @@ from ntk_conditioning.files import scratch_folder, sha256
 from ntk_workflow.bundle import BundleError, archive, crate, verification
 from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import Argv, Parser, logger, positive_integer, run_main
+from ntk_workflow.config import own_programs
 
 log = logger(__file__)
 
@@ -50,7 +51,7 @@ def main(argv: Argv = None) -> None:
             raise BundleError(f"{args.bundle}: {error}") from None
         except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise BundleError(f"{args.bundle}: damaged, or no bundle: {error!r}") from None
-    if own := verification.users_files(config):
+    if own := own_programs(config):
         log.info("its run needs Python files of its author's (%s)", ", ".join(own))
     if unchecked:
         log.info("not checked: %s", "; ".join(unchecked))

@@ -25,22 +25,18 @@ MOST_RATIO = 1000
 PARTS = ("config", "code", "versions", "data")
 
 
-class RunError(UserError):
-    """A folder is no run, or a file in it cannot be read."""
-
-
 def read_table(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table that is not trusted, and its keys; `RunError` if it cannot be read."""
+    """Return a table that is not trusted, and its keys; `UserError` if it cannot be read."""
     try:
         facts = pq.read_metadata(path)
         if 8 * facts.num_rows * facts.num_columns > MOST_BYTES + MOST_RATIO * path.stat().st_size:
-            raise RunError(f"table {path.stem}: {facts.num_rows} rows in so small a file: a bomb?")
+            raise UserError(f"table {path.stem}: {facts.num_rows} rows in so small a file: a bomb?")
         frame = pq.read_table(path, partitioning=None).to_pandas()
     except (OSError, pa.ArrowException) as error:
-        raise RunError(f"table {path.stem} is damaged: {one_line(error)}") from None
+        raise UserError(f"table {path.stem} is damaged: {one_line(error)}") from None
     keys = (facts.metadata or {}).get(b"keys", b"").decode().split(",")
     if not {*keys} <= {*frame.columns} or frame.duplicated(keys).any():
-        raise RunError(f"table {path.stem} does not name its keys, or repeats one; make it again")
+        raise UserError(f"table {path.stem} does not name its keys, or repeats one; make it again")
     return frame, keys
 
 
@@ -73,7 +69,7 @@ def compare_tables(
     try:
         rows = a.merge(b, "outer", keys, suffixes=(" A", " B"), indicator=True)
     except (KeyError, ValueError) as error:
-        raise RunError(f"two versions of a table: {one_line(error)}") from None
+        raise UserError(f"two versions of a table: {one_line(error)}") from None
     both = rows[rows["_merge"] == "both"]
     columns = []
     for name in [name for name in a.columns if name in b.columns and name not in keys]:
@@ -130,7 +126,7 @@ def compare(a: Path, b: Path, *, tolerance: float) -> dict[str, Any]:
     left, right = ({path.stem: path for path in run.glob("tables/*.parquet")} for run in (a, b))
     for run, tables in ((a, left), (b, right)):
         if not tables:
-            raise RunError(f"{run} has no tables/*.parquet; give a folder like results/demo")
+            raise UserError(f"{run} has no tables/*.parquet; give a folder like results/demo")
     parts = zip(PARTS, _parts(a, left), _parts(b, right), strict=True)
     found: dict[str, Any] = {part: compare_settings(x, y) for part, x, y in parts}
     found["tables_a"] = sorted(left.keys() - right.keys())

@@ -81,6 +81,12 @@ def canonical(value: Any, key: str = "") -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def own_programs(config: Config) -> list[str]:
+    """Return the Python files of the user's activations and networks, each once."""
+    networks = [own["file"] for own in config["models"].values()]
+    return list(dict.fromkeys([*config["activation_files"], *networks]))
+
+
 def published(value: Any, checkout: Path) -> Any:
     """Return a config value without absolute paths: relative to the checkout, or the name alone."""
     if isinstance(value, dict):

@@ -25,7 +25,7 @@ from ntk_conditioning.tables import TABLES
 from ntk_workflow import comparison
 from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
-from ntk_workflow.config import SCHEMAS, read_yaml, schema_errors
+from ntk_workflow.config import SCHEMAS, own_programs, read_yaml, schema_errors
 from ntk_workflow.yaml_files import read_record
 
 #: This checkout, whose notebooks and programs a bundle is verified with.
@@ -68,11 +68,6 @@ def verify(results: Path) -> tuple[dict[str, Any], int]:
             name = path.relative_to(results)
             raise BundleError(f"{name}: not a table as this version of the package declares it")
     return config, len(paths)
-
-
-def users_files(config: Mapping[str, Any]) -> list[str]:
-    """Return the Python files of the user's own that a run needs."""
-    return [*config["activation_files"], *(entry["file"] for entry in config["models"].values())]
 
 
 def files_of_rows(results: Path) -> list[str]:
@@ -205,7 +200,7 @@ def run_workflow(
     results: Path, config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
 ) -> None:
     """Let this checkout's workflow, with a bundle's config, make files; or `BundleError`."""
-    if own := users_files(config):
+    if own := own_programs(config):
         raise BundleError(
             f"its run needs {own[0]}, and verification runs no Python of a bundle: read "
             f"that file, then snakemake --configfile results/{results.name}/record/config.yaml"

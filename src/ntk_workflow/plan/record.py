@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from ntk_workflow.config import canonical, published, read_yaml
+from ntk_workflow.config import canonical, own_programs, published, read_yaml
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan import figures
 from ntk_workflow.plan.rows import code
@@ -40,7 +40,7 @@ def all_code(run: Run) -> str:
     """Return the digest of all that computes: programs, notebooks, the user's own files."""
     programs = sorted(f"scripts/{path.name}" for path in run.source.glob("scripts/*.py"))
     notebooks = [f"notebooks/{figure}.ipynb" for figure in run.figures]
-    return code(run, programs + notebooks, own_programs(run))
+    return code(run, programs + notebooks, own_programs(run.config))
 
 
 def results(run: Run) -> list[str]:
@@ -56,12 +56,6 @@ def results(run: Run) -> list[str]:
     return paths
 
 
-def own_programs(run: Run) -> list[str]:
-    """Return the Python files of the user's activations and networks, each once."""
-    networks = [own["file"] for own in run.config["models"].values()]
-    return list(dict.fromkeys([*run.config["activation_files"], *networks]))
-
-
 def outside(run: Run, files: Sequence[str]) -> list[str]:
     """Return those of the user's files that are not part of the source."""
     source = {run.source / name for name in SOURCE}
@@ -70,7 +64,7 @@ def outside(run: Run, files: Sequence[str]) -> list[str]:
 
 def source_files(run: Run) -> list[str]:
     """Return the files and folders of the workflow's source, with the user's programs."""
-    return [*(f"{run.home}{name}" for name in SOURCE), *outside(run, own_programs(run))]
+    return [*(f"{run.home}{name}" for name in SOURCE), *outside(run, own_programs(run.config))]
 
 
 def source_content(run: Run) -> str:

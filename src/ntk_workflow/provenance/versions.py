@@ -1,6 +1,5 @@
 """Which software computes: the versions of this project and of the libraries that matter."""
 
-import platform
 from importlib import metadata
 
 from ntk_conditioning import version
@@ -17,8 +16,3 @@ LIBRARIES = (
 def libraries() -> dict[str, str]:
     """Return the versions of these libraries."""
     return {name: metadata.version(name) for name in LIBRARIES}
-
-
-def machine() -> dict[str, str]:
-    """Return the operating system's family and the architecture, but not which machine it is."""
-    return {"system": platform.system(), "architecture": platform.machine()}
