@@ -4,9 +4,8 @@ from pathlib import Path
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
-from ntk_workflow.claims.papers import read_paper
+from ntk_workflow.claims.papers import load
 from ntk_workflow.cli import Argv, Parser, logger, run_main
-from ntk_workflow.config import read_yaml
 from ntk_workflow.explorer.page import page
 
 log = logger(__file__)
@@ -21,7 +20,7 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="page to write (.html)")
     args = parser.parse_args(argv)
 
-    papers = [read_paper(path.stem, read_yaml(path)) for path in args.papers]
+    papers = [load(path) for path in args.papers]
     frames = {path.stem: tables.read(path, path.stem).to_pandas() for path in args.tables}
     text = page(args.run, frames, papers)
     write_text(args.output, text)

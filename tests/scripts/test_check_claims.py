@@ -62,7 +62,11 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
         ([{"kind": "guess"}], "liu2023relu.yaml: claims[0].kind: 'guess' is not one of"),
         ([{"colour": "red"}], "unknown key 'claims[0].colour'; known: comparison"),
         ([{"where": 5}], "claims[0].where: 5 is not of type 'string', or 5 is not"),
-        ([{"quantity": "valeu"}], "liu2023relu: claim a: 'valeu': name 'valeu' is not defined"),
+        ([{"quantity": "valeu"}], "claim a: quantity: there is no column 'valeu' in claim_exp"),
+        (
+            [{"target": "log(value"}],
+            "liu2023relu.yaml: claim a: target: 'log(value': '(' was never",
+        ),
         ([{"where": ["at <"]}], "claim a: where: 'at <': invalid syntax"),
         ([{}, {}], "liu2023relu.yaml: claims named twice: a"),
         ([{"paper_size": "width +"}], "claim a: paper_size: 'width +': invalid syntax"),

@@ -17,7 +17,7 @@ import check_claims
 import pandas as pd
 
 from ntk_workflow.claims.checking import HOLDS, UNDER_A_CONDITION, check, rows_of
-from ntk_workflow.claims.papers import Claim, columns
+from ntk_workflow.claims.papers import Claim, columns, load
 
 ROOT = Path(__file__).parents[2]
 TURNED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -79,7 +79,7 @@ def survivors(claims: Iterable[Claim], tables: Tables) -> tuple[list[str], int]:
 
 def all_claims() -> list[Claim]:
     """Return the claims of all papers."""
-    papers = [check_claims.load_paper(path) for path in sorted((ROOT / "papers").glob("*.yaml"))]
+    papers = [load(path) for path in sorted((ROOT / "papers").glob("*.yaml"))]
     return [claim for paper in papers for claim in paper.claims]
 
 

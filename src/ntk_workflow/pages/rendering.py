@@ -66,7 +66,6 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters |= {
     "shown": shown,
-    "mathml": mathml,
     "in_cell": lambda text: str(text).replace("|", "\\|"),
     "in_rst": lambda text: re.sub(r"([\\*`_|])", r"\\\1", " ".join(str(text).split())),
 }

@@ -114,8 +114,7 @@ def load(
     lines += problems + more
     papers: dict[str, Any] = {}
     try:
-        of = {"folder": f"{home}papers", "tables": TABLES, "figures": figures}
-        papers = claim_files.read(config["papers"] or (), **of)
+        papers = claim_files.read(config["papers"] or (), folder=f"{home}papers", figures=figures)
     except ValueError as error:
         lines += str(error).splitlines()
     for index, name in enumerate(config["figures"]):
