@@ -274,12 +274,13 @@ def pair() -> Spec:
     )
 
 
-#: The tables of a run that the charts show, each with the view in which its rows have a name.
+#: The tables of a run that the charts show, each with the view that it enters, if any.
 TABLES = {
     **dict.fromkeys(("spectra", "conditioning", "angles"), "depth"),
     **dict.fromkeys(("training", "learning_rates", "predictions"), "training"),
     "phase": "map",
-    **dict.fromkeys(("phase_laws", "claims")),
+    "phase_laws": "laws",
+    "claims": None,
 }
 #: The charts by name.
 CHARTS: Mapping[str, Callable[[], Spec]] = {

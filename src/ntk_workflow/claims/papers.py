@@ -155,7 +155,7 @@ def load(path: Path) -> Paper:
 
 def _paper(name: str, content: Mapping[str, Any], text: str) -> Paper:
     """Return the paper that a file's text and its content describe."""
-    written = {}
+    written: dict[str, Any] = {}
     for entry in re.finditer(r"^( *)- name: (\S+)\n(\n*\1  .*\n)*", f"{text}\n", re.MULTILINE):
         line = text.count("\n", 0, entry.start()) + 1
         written[entry[2]] = {"line": line, "source": textwrap.dedent(entry[0]).strip()}
@@ -163,7 +163,7 @@ def _paper(name: str, content: Mapping[str, Any], text: str) -> Paper:
     for values in content["claims"]:
         joins = [Join(**join | {"where": _parts(join)}) for join in values.get("joins", ())]
         conditions = [Condition(**condition) for condition in values.get("conditions", ())]
-        parsed = {"where": _parts(values), "joins": joins, "conditions": conditions}
+        parsed: dict[str, Any] = {"where": _parts(values), "joins": joins, "conditions": conditions}
         parsed |= {"target": str(values["target"]), **written.get(values["name"], {})}
         claims.append(Claim(name, **values | parsed))
     statements = content.get("statements", {})
@@ -191,11 +191,11 @@ def _mistakes(paper: Paper) -> Iterator[str]:
         for key, text in claim.expressions:
             place = f"claim {claim.name}: {key}"
             try:
-                unknown = columns(text) - known
+                missing = columns(text) - known
             except SyntaxError as error:
                 yield f"{place}: {text!r}: {error.msg}"
                 continue
-            for name in sorted(unknown):
+            for name in sorted(missing):
                 near = did_you_mean(name, known)
                 yield f"{place}: there is no column {name!r} in {claim.table}; {near}"
     coverage = paper.coverage
