@@ -15,9 +15,9 @@ rule render_figure:
         png=report(
             "results/{run}/figures/{figure}.png",
             caption="caption.rst",
-            category=listing.category,
-            subcategory=listing.title,
-            labels=listing.labels,
+            category=lambda w: listing.category(w.figure),
+            subcategory=lambda w: listing.title(w.figure),
+            labels=lambda w: {"figure": w.figure.split("/")[1].replace("_", " ")},
         ),
         notebook="results/{run}/notebooks/{figure}.ipynb",
     log:

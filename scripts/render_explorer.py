@@ -15,7 +15,7 @@ from ntk_workflow.claims.papers import load
 from ntk_workflow.cli import Argv, Parser, logger, run_main
 from ntk_workflow.explorer import data
 from ntk_workflow.explorer.charts import CHARTS
-from ntk_workflow.pages.rendering import in_script, render
+from ntk_workflow.pages.rendering import render
 
 log = logger(__file__)
 
@@ -52,7 +52,7 @@ def main(argv: Argv = None) -> None:
         "explorer.html.j2",
         title=f"Explorer of the run {args.run}",
         charts=[*charts],
-        content=in_script(content),
+        content=content,
         library=Markup(library.replace("</script", r"<\/script")),
     )
     write_text(args.output, text)

@@ -9,8 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from ntk_workflow.explorer.charts import Spec
-
+Spec = dict[str, Any]
 #: Colours that are told apart by everyone, on white and on black (Tol 2021, "Colour schemes",
 #: bright), and dashes.
 COLORS = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999"]

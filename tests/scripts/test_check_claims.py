@@ -71,7 +71,7 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
         ([{}, {}], "liu2023relu.yaml: claims named twice: a"),
         ([{"paper_size": "width +"}], "claim a: paper_size: 'width +': invalid syntax"),
         ([formula(r"\foo")], r"claim a: formula.printed: '\\foo': \foo is not known"),
-        ([formula("x^{2")], "braces do not match"),
+        ([formula("x^{2}}{")], "is no formula: NoAvailableTokensError"),
     ):
         paper = tmp_path / "liu2023relu.yaml"
         content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}
