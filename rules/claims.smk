@@ -13,7 +13,8 @@ rule check_claims:
     input:
         papers=lambda w: figures.paper_files(run),
         tables=lambda w: figures.table_files(
-            run, sorted({name for paper in run.papers.values() for name in paper.tables})
+            run,
+            sorted({name for paper in run.papers.values() for name in paper.tables}),
         ),
     output:
         table="results/{run}/tables/claims.parquet",

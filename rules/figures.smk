@@ -38,8 +38,7 @@ rule render_figure:
         f"{python} {home}scripts/run_notebook.py {home}notebooks/"
         "{wildcards.figure}.ipynb"
         " --parameters {params.parameters:q} --output {output.notebook:q}"
-        " --failed {params.failed:q} --outputs {output.pdf:q} {output.png:q}"
-        " --minutes {resources.runtime} 2> {log:q}"
+        " --failed {params.failed:q} --outputs {output.pdf:q} {output.png:q} 2> {log:q}"
 
 
 for figure in run.figures:
