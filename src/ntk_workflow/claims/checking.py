@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ntk_conditioning.errors import one_line
+from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.spectra.unresolved import as_infinite
-from ntk_workflow.claims.papers import EXTREME, Claim, ClaimError, Join, columns
+from ntk_workflow.claims.papers import EXTREME, Claim, Join, columns
 
 HOLDS = "holds"
 UNDER_A_CONDITION = "holds under a condition"
@@ -57,7 +57,7 @@ class Finding:
 
 
 def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
-    """Return the verdict on a claim.
+    """Return the verdict on a claim; `UserError` if an expression does not fit the tables.
 
     Cases that differ in the seed alone are networks of one kind, and have an interval: of one more
     network or, if the claim is about means, of the mean; none if it is a bound that is proven for
@@ -71,9 +71,6 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
 
     If the claim says which cases have the paper's size, they alone are compared. Without any the
     verdict is `OTHER_SIZE`, and what all cases say is the one ``at_this_size``.
-
-    Raises:
-        ClaimError: if an expression does not fit the tables.
     """
     rows = rows_of(claim, tables)
     if claim.paper_size and not rows.empty:
@@ -235,7 +232,7 @@ def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -
         return rows.merge(other, left_on=on, right_on=right, validate="m:1")
     except pd.errors.MergeError as error:
         place = f"{claim.paper}: claim {claim.name}: join {join.prefix!r}"
-        raise ClaimError(f"{place}: {one_line(error)}") from None
+        raise UserError(f"{place}: {one_line(error)}") from None
 
 
 def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
@@ -248,10 +245,7 @@ def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> pd.Series:
     """Return what an expression of a claim gives for each row: booleans or numbers.
 
     It is evaluated as by `pandas.DataFrame.eval`, with ``.max('model')`` beside: the largest value
-    in the rows with the same model.
-
-    Raises:
-        ClaimError: if it does not fit the rows, in one line.
+    in the rows with the same model. `UserError` if it does not fit the rows.
     """
 
     def extreme(column: pd.Series, method: str, *keys: str) -> pd.Series:
@@ -268,7 +262,7 @@ def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> pd.Series:
         return values if values.dtype == bool else pd.to_numeric(values).astype(float)
     except Exception as error:  # whatever pandas raises, of an expression of the user's own
         place = f"{claim.paper}: claim {claim.name}: {expression!r}"
-        raise ClaimError(f"{place}: {one_line(error)}") from None
+        raise UserError(f"{place}: {one_line(error)}") from None
 
 
 def _case_name(values: Mapping[str, Any]) -> str:

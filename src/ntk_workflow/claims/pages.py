@@ -16,7 +16,7 @@ from ntk_workflow.claims.checking import (
     UNDER_A_CONDITION,
     Finding,
 )
-from ntk_workflow.claims.papers import Claim, ClaimError, Paper
+from ntk_workflow.claims.papers import Claim, Paper
 from ntk_workflow.claims.wording import in_words, name
 from ntk_workflow.pages.rendering import mathml, render, shown
 
@@ -54,11 +54,7 @@ Described = Mapping[str, Any]
 
 
 def described(claim: Claim, finding: Finding) -> Described:
-    """Return a claim and what was found in words.
-
-    Raises:
-        ClaimError: if a formula is no LaTeX.
-    """
+    """Return a claim and what was found in words; `UserError` if a formula is no LaTeX."""
     outcome = verdict = finding.verdict
     if claim.kind == "erratum":
         outcome = verdict = ERRATA.get(outcome, outcome)
@@ -100,13 +96,10 @@ def described(claim: Claim, finding: Finding) -> Described:
     if not finding.procedure:
         about = TABLES[claim.table].description.partition(". ")[0].rstrip(".")
         origin = ("Table", f"{claim.table}: {about}.")
-    formula = {}
-    for key, latex in (claim.formula or {}).items():
-        try:
-            formula[key] = mathml(latex)
-        except ValueError as error:
-            place = f"{claim.paper}: claim {claim.name}: formula.{key}"
-            raise ClaimError(f"{place}: {error}") from None
+    formula = {
+        key: mathml(latex, place=f"{claim.paper}: claim {claim.name}: formula.{key}")
+        for key, latex in (claim.formula or {}).items()
+    }
     return {
         "claim": claim,
         "finding": finding,

@@ -18,10 +18,6 @@ from ntk_workflow.config import SCHEMAS, did_you_mean, read_yaml, schema_errors
 EXTREME = re.compile(r"(\w+)\.(min|max)\(('[^)]+')\)")
 
 
-class ClaimError(UserError):
-    """A claim is written down wrongly, or does not fit the tables."""
-
-
 @dataclass(frozen=True)
 class Join:
     """Other rows that stand beside each row, with columns named ``{prefix}_{column}``."""
@@ -77,21 +73,6 @@ class Claim:
         """The tables that it is compared with."""
         return sorted({self.table, *(join.table or self.table for join in self.joins)})
 
-    @property
-    def expressions(self) -> Iterator[tuple[str, str]]:
-        """Its expressions, with their keys."""
-        yield "quantity", self.quantity
-        yield "target", self.target
-        yield from (("where", part) for part in self.where)
-        for join in self.joins:
-            yield from (("joins.on", name) for name in join.on)
-            yield from (("joins.where", part) for part in join.where)
-            if join.previous:
-                yield "joins.previous", join.previous
-        yield from (("conditions.where", condition.where) for condition in self.conditions)
-        if self.paper_size:
-            yield "paper_size", self.paper_size
-
 
 @dataclass(frozen=True)
 class Paper:
@@ -139,9 +120,8 @@ def load(path: Path) -> Paper:
     """Return what a file says that a paper claims.
 
     Raises:
-        ClaimError: a line for everything that is not as schemas/papers.schema.yaml says or, if all
-            is, for every mistake in the claims.
-        UserError: if it is no YAML.
+        UserError: a line for everything that is not as schemas/papers.schema.yaml says or, if all
+            is, for every mistake in the claims; or one if it is no YAML.
     """
     content = read_yaml(path)
     problems = schema_errors(content, read_yaml(SCHEMAS / "papers.schema.yaml"))
@@ -149,7 +129,7 @@ def load(path: Path) -> Paper:
         paper = _paper(path.stem, content, path.read_text(encoding="utf-8"))
         problems = list(_mistakes(paper))
     if problems:
-        raise ClaimError("\n".join(f"{path}: {problem}" for problem in problems))
+        raise UserError("\n".join(f"{path}: {problem}" for problem in problems))
     return paper
 
 
@@ -176,7 +156,7 @@ def _parts(values: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _mistakes(paper: Paper) -> Iterator[str]:
-    """Yield a line for each mistake: in names, expressions, tables, columns and statements."""
+    """Yield a line for each mistake: in names, tables, expressions and columns."""
     counts = Counter(claim.name for claim in paper.claims)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         yield f"claims named twice: {', '.join(repeated)}; give each its own name"
@@ -188,7 +168,14 @@ def _mistakes(paper: Paper) -> Iterator[str]:
         known = {name for table in claim.tables for name in TABLES[table].schema.names}
         for join in claim.joins:
             known |= {f"{join.prefix}_{name}" for name in known}
-        for key, text in claim.expressions:
+        expressions = [("quantity", claim.quantity), ("target", claim.target)]
+        expressions += [("where", part) for part in claim.where]
+        expressions += [("joins.on", name) for join in claim.joins for name in join.on]
+        expressions += [("joins.where", part) for join in claim.joins for part in join.where]
+        expressions += [("joins.previous", join.previous or "0") for join in claim.joins]
+        expressions += [("conditions.where", each.where) for each in claim.conditions]
+        expressions += [("paper_size", claim.paper_size or "0")]
+        for key, text in expressions:
             place = f"claim {claim.name}: {key}"
             try:
                 missing = columns(text) - known
@@ -198,26 +185,10 @@ def _mistakes(paper: Paper) -> Iterator[str]:
             for name in sorted(missing):
                 near = did_you_mean(name, known)
                 yield f"{place}: there is no column {name!r} in {claim.table}; {near}"
-    coverage = paper.coverage
-    for statement, tested in coverage.items():
-        reason = paper.statements[statement]
-        if reason and tested:
-            yield f"statements: {statement} is tested by {tested[0].name}, and not: {reason}"
-        if not reason and not tested:
-            yield f"statements: {statement} has no claim"
-    placed = {claim.name for tested in coverage.values() for claim in tested}
-    for claim in paper.claims if coverage else ():
-        if claim.name not in placed:
-            yield f"claim {claim.name}: its place, {claim.place}, is no statement"
 
 
 def read(names: Sequence[str], *, folder: str, figures: Collection[str]) -> dict[str, Paper]:
-    """Return the papers by name.
-
-    Raises:
-        ValueError: a line for every file that is missing, everything for which `load` refuses one,
-            and every claim about a figure that does not exist.
-    """
+    """Return the papers by name; `UserError` with a line for each mistake in any of them."""
     papers: dict[str, Paper] = {}
     problems = []
     for name in names:
@@ -228,7 +199,7 @@ def read(names: Sequence[str], *, folder: str, figures: Collection[str]) -> dict
             continue
         try:
             papers[name] = load(path)
-        except ValueError as error:
+        except UserError as error:
             problems.append(str(error))
             continue
         for claim in papers[name].claims:
@@ -236,5 +207,5 @@ def read(names: Sequence[str], *, folder: str, figures: Collection[str]) -> dict
                 near = did_you_mean(str(claim.figure), figures)
                 problems.append(f"{path}: claim {claim.name}: no figure {claim.figure!r}; {near}")
     if problems:
-        raise ValueError("\n".join(problems))
+        raise UserError("\n".join(problems))
     return papers

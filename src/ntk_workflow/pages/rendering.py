@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from latex2mathml.converter import convert
 from markupsafe import Markup
 
-from ntk_conditioning.errors import one_line
+from ntk_conditioning.errors import UserError, one_line
 
 
 def render(template: str, **values: Any) -> str:
@@ -27,15 +27,15 @@ def shown(value: Any) -> str:
     return f"{value:.4g}".replace("inf", "∞") if isinstance(value, float) else str(value)
 
 
-def mathml(latex: str) -> Markup:
-    """Return a formula in LaTeX as MathML, which browsers set without any program."""
+def mathml(latex: str, *, place: str) -> Markup:
+    """Return a formula in LaTeX, which stands at a place, as MathML, which browsers set."""
     try:
         formula: str = convert(latex.strip(), display="block")
     except Exception as error:  # the converter's exceptions have no class in common
         reason = one_line(error) or type(error).__name__
-        raise ValueError(f"{latex.strip()!r} is no formula: {reason}") from None
+        raise UserError(f"{place}: {latex.strip()!r} is no formula: {reason}") from None
     if unknown := re.search(r"\\[A-Za-z]+", formula):
-        raise ValueError(f"{latex.strip()!r}: {unknown[0]} is not known")
+        raise UserError(f"{place}: {latex.strip()!r}: {unknown[0]} is not known")
     return Markup(formula)
 
 

@@ -3,11 +3,13 @@
 import html
 import math
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from ntk_conditioning.errors import UserError
 from ntk_workflow.claims.checking import (
     FAILS,
     HOLDS,
@@ -19,8 +21,9 @@ from ntk_workflow.claims.checking import (
     check,
 )
 from ntk_workflow.claims.pages import described, page
-from ntk_workflow.claims.papers import Claim, ClaimError, Condition, Join, Paper, load
+from ntk_workflow.claims.papers import Claim, Condition, Join, Paper, load
 
+PAPERS = Path(__file__).parents[3] / "papers"
 TABLE = pd.DataFrame({"activation": ["relu"] * 4 + ["linear"] * 4, "depth": [1, 2] * 4})
 TABLE["at"] = [1, 1, 32, 32] * 2
 TABLE["kappa"] = [5.0, 3.0, 6.0, 7.0, 10.0, 10.0, 12.0, None]
@@ -234,7 +237,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("values", "message"), MISTAKES)
 def test_mistakes_name_the_claim(values, message):
-    with pytest.raises(ClaimError, match=message):
+    with pytest.raises(UserError, match=message):
         checked(**values)
 
 
@@ -261,6 +264,15 @@ def test_claims_know_where_they_are_written_down(tmp_path):
     assert (first.line, second.line) == (5, 15)
     assert first.source.splitlines() == ["- name: a", *(f"  {key}" for key in keys)]
     assert second.source.splitlines() == ["- name: b", "", *(f"  {key}" for key in keys)]
+
+
+@pytest.mark.parametrize("path", sorted(PAPERS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_statement_of_a_paper_has_claims_or_a_reason(path):
+    paper = load(path)
+    for statement, claims in paper.coverage.items():
+        assert bool(claims) != bool(paper.statements[statement]), statement
+    placed = {claim.name for claims in paper.coverage.values() for claim in claims}
+    assert placed in (set(), {claim.name for claim in paper.claims})
 
 
 def test_pages_name_verdict_quantity_number_and_case():
