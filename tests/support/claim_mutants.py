@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import check_claims
 import pandas as pd
 
+from ntk_conditioning import tables
 from ntk_workflow.claims.checking import HOLDS, UNDER_A_CONDITION, check, rows_of
 from ntk_workflow.claims.papers import Claim, columns, load
 
@@ -85,7 +85,8 @@ def all_claims() -> list[Claim]:
 
 def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
     """Return the tables of a run."""
-    return {path.stem: check_claims.frame(path) for path in sorted(folder.glob("*.parquet"))}
+    paths = sorted(folder.glob("*.parquet"))
+    return {path.stem: tables.read(path, path.stem).to_pandas() for path in paths}
 
 
 if __name__ == "__main__":

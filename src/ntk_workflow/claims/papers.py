@@ -145,6 +145,7 @@ def _paper(name: str, content: Mapping[str, Any], text: str) -> Paper:
         conditions = [Condition(**condition) for condition in values.get("conditions", ())]
         parsed: dict[str, Any] = {"where": _parts(values), "joins": joins, "conditions": conditions}
         parsed |= {"target": str(values["target"]), **written.get(values["name"], {})}
+        parsed |= {key: values[key].strip() for key in ("statement", "note") if key in values}
         claims.append(Claim(name, **values | parsed))
     statements = content.get("statements", {})
     return Paper(name, content["title"], content["citation"], claims, statements)
