@@ -63,14 +63,7 @@ def check(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Finding:
     network or, if the claim is about means, of the mean; none if it is a bound that is proven for
     each network. Of one network alone it is unknown. The claim holds if all intervals are on the
     right side of the target. It fails if the interval of a mean, two networks, or a case that
-    depends on none is on the wrong side; it is undecided otherwise.
-
-    If it does not hold, the first of its conditions is named in whose cases it does. It holds under
-    that condition if half of the cases meet it, or if the condition is derived and the claim holds
-    in none of the others; else its verdict stays.
-
-    If the claim says which cases have the paper's size, they alone are compared. Without any the
-    verdict is `OTHER_SIZE`, and what all cases say is the one ``at_this_size``.
+    depends on none is on the wrong side; it is undecided otherwise. docs/claims.md has the others.
     """
     rows = rows_of(claim, tables)
     if claim.paper_size and not rows.empty:
