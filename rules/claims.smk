@@ -7,15 +7,14 @@
 
 from ntk_workflow.explorer.charts import TABLES as explored
 
+claimed = sorted({name for paper in run.papers.values() for name in paper.tables})
+
 
 rule check_claims:
     """Give a verdict on every claim, with the numbers."""
     input:
         papers=lambda w: figures.paper_files(run),
-        tables=lambda w: figures.table_files(
-            run,
-            sorted({name for paper in run.papers.values() for name in paper.tables}),
-        ),
+        tables=lambda w: figures.table_files(run, claimed),
     output:
         table="results/{run}/tables/claims.parquet",
         markdown="results/{run}/claims.md",

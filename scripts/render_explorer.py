@@ -12,12 +12,10 @@ from markupsafe import Markup
 from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
 from ntk_workflow.claims.papers import load
-from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.cli import Argv, Parser, run_main
 from ntk_workflow.explorer import data
 from ntk_workflow.explorer.charts import CHARTS
 from ntk_workflow.pages.rendering import render
-
-log = logger(__file__)
 
 
 @run_main
@@ -48,15 +46,14 @@ def main(argv: Argv = None) -> None:
             fix_scales(chart, held[source])
     content = {"data": held, "specs": charts, "claims": data.claims(frames, papers)}
     library = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
-    text = render(
+    page = render(
         "explorer.html.j2",
         title=f"Explorer of the run {args.run}",
         charts=[*charts],
         content=content,
         library=Markup(library.replace("</script", r"<\/script")),
     )
-    write_text(args.output, text)
-    log.info("%s: %.1f MB", args.output.name, len(text.encode()) / 1e6)
+    write_text(args.output, page)
 
 
 def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -105,7 +104,13 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
             break
     candidates = cases[cases["against"]] if cases["against"].any() else cases
     worst = candidates.loc[_miss(claim, candidates["gap"]).idxmax()]
-    named = outer if claim.statistic == "mean" else keys
+    case = []  # its values in the columns that tell the claim's cases apart
+    for key in outer if claim.statistic == "mean" else keys:
+        value = rows.at[worst.name, key]
+        if isinstance(value, str):
+            case += [value] if value else []
+        elif not pd.isna(value):
+            case.append(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}")
     values = cases["gap"] + cases["target"]
     low, high = worst["low"], worst["high"]
     known = np.isfinite([low, high]).any() or low == high
@@ -113,7 +118,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         verdict,
         measured=worst["gap"] + worst["target"],
         expected=worst["target"],
-        worst=_case_name({key: rows.at[worst.name, key] for key in named}),
+        worst=", ".join(case) or "the only case",
         interval_low=low + worst["target"] if known else None,
         interval_high=high + worst["target"] if known else None,
         median=values.median(),
@@ -256,14 +261,3 @@ def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> pd.Series:
     except Exception as error:  # whatever pandas raises, of an expression of the user's own
         place = f"{claim.paper}: claim {claim.name}: {expression!r}"
         raise UserError(f"{place}: {one_line(error)}") from None
-
-
-def _case_name(values: Mapping[str, Any]) -> str:
-    """Return a case in words: its values in the columns that tell the claim's cases apart."""
-    names = []
-    for key, value in values.items():
-        if isinstance(value, str):
-            names += [value] if value else []
-        elif not pd.isna(value):
-            names.append(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}")
-    return ", ".join(names) or "the only case"

@@ -7,15 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ntk_conditioning.tables import TABLES
-from ntk_workflow.claims.checking import (
-    FAILS,
-    HOLDS,
-    NOT_TESTED,
-    OTHER_SIZE,
-    UNDECIDED,
-    UNDER_A_CONDITION,
-    Finding,
-)
+from ntk_workflow.claims import checking
+from ntk_workflow.claims.checking import Finding
 from ntk_workflow.claims.papers import Claim, Paper
 from ntk_workflow.claims.wording import in_words, name
 from ntk_workflow.pages.rendering import mathml, render, shown
@@ -32,18 +25,22 @@ KINDS = {
 }
 MISPRINT, NO_MISPRINT = "misprint confirmed", "right as printed"
 #: What a verdict on a formula as printed says of the formula.
-ERRATA = {FAILS: MISPRINT, UNDER_A_CONDITION: MISPRINT, HOLDS: NO_MISPRINT}
+ERRATA = {
+    checking.FAILS: MISPRINT,
+    checking.UNDER_A_CONDITION: MISPRINT,
+    checking.HOLDS: NO_MISPRINT,
+}
 #: Of every outcome, in the order in which they are counted: a sign, a class of the page's style and
 #: the words after a number.
 MARKS = {
-    HOLDS: ("✓", "holds", "hold"),
-    UNDER_A_CONDITION: ("◐", "condition", "hold under a condition"),
-    UNDECIDED: ("?", "undecided", "undecided"),
-    FAILS: ("✗", "fails", "fail"),
+    checking.HOLDS: ("✓", "holds", "hold"),
+    checking.UNDER_A_CONDITION: ("◐", "condition", "hold under a condition"),
+    checking.UNDECIDED: ("?", "undecided", "undecided"),
+    checking.FAILS: ("✗", "fails", "fail"),
     MISPRINT: ("≠", "misprint", "misprints confirmed"),
     NO_MISPRINT: ("✓", "holds", "right as printed"),
-    OTHER_SIZE: ("○", "untested", "not tested at the paper's size"),
-    NOT_TESTED: ("–", "untested", "not tested in this run"),
+    checking.OTHER_SIZE: ("○", "untested", "not tested at the paper's size"),
+    checking.NOT_TESTED: ("–", "untested", "not tested in this run"),
 }
 #: The names in a selection of numerical experiments.
 STATEMENTS = re.compile(
@@ -60,7 +57,7 @@ def described(claim: Claim, finding: Finding) -> Described:
         outcome = verdict = ERRATA.get(outcome, outcome)
     if finding.at_this_size:
         verdict = f"{outcome} (here: {finding.at_this_size})"
-    elif finding.condition and finding.verdict == UNDER_A_CONDITION:
+    elif finding.condition and finding.verdict == checking.UNDER_A_CONDITION:
         verdict = f"{MISPRINT}; right" if outcome == MISPRINT else "holds"
         verdict += f" {finding.condition}"
 
@@ -128,7 +125,7 @@ def _interval(claim: Claim, finding: Finding) -> str:
     of = "the mean (95 %, bootstrap)" if claim.statistic == "mean" else "another draw"
     text = f"{_number(low)} to {_number(high)} for {of}"
     excluded = {"==": not low <= target <= high, "<=": low > target, ">=": high < target}
-    if finding.verdict == HOLDS and excluded.get(claim.comparison):
+    if finding.verdict == checking.HOLDS and excluded.get(claim.comparison):
         text += f", which excludes {_number(target)}: only the tolerance allows it"
     return text
 
@@ -139,7 +136,10 @@ def _support(claim: Claim, finding: Finding) -> str:
     text = f"{holds} in {finding.holding} of {finding.cases} cases."
     if finding.networks:
         text += f" Independent draws: {finding.networks}."
-    if finding.holding == finding.cases and finding.verdict in (UNDECIDED, UNDER_A_CONDITION):
+    if finding.holding == finding.cases and finding.verdict in (
+        checking.UNDECIDED,
+        checking.UNDER_A_CONDITION,
+    ):
         text += " Intervals of some reach beyond the target, or are missing."
     if finding.condition:
         share = f"{finding.condition_cases} of {finding.cases}"

@@ -1,7 +1,6 @@
 """The explorer's charts in Vega-Lite, and the tables that they show.
 
-They are the same in every run, so they lie beside this module, where `docs.build` has
-written them: to build and validate them takes a second.
+`docs.build` has written them beside this module: to build and validate them takes a second.
 """
 
 import json

@@ -134,11 +134,7 @@ def places(tables: Tables) -> pd.DataFrame:
 
 
 def pairs() -> pd.DataFrame:
-    """Return what networks of infinite width do to two samples at an angle, as in every run.
-
-    ``embedding`` and ``gradient`` are the angles after the network in degrees. The cosine k of the
-    latter is the kernel's entry over its diagonal: kappa of the two is (1 + |k|) / (1 - |k|).
-    """
+    """Return the angles of two samples after networks of infinite width, as in every run."""
     levels = {"activation": PAIR_ACTIVATIONS, "depth": PAIR_DEPTHS, "angle": PAIR_ANGLES}
     rows = pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
     w = 2 * np.sin(np.radians(PAIR_ANGLES) / 2) ** 2
