@@ -168,8 +168,8 @@ verify: $(READY)
 	  $(if $(RECOMPUTE),--recompute $(RECOMPUTE)) \
 	  $(if $(SIGNERS),--signers "$(SIGNERS)")
 
-document-tables: $(READY)
-	python scripts/document_tables.py
+document-tables: $(DEVELOP)
+	PYTHONPATH=src:scripts python -m docs.build tables
 
 slurm-up slurm-down: slurm-%: $(DEVELOP)
 	python -m tests.slurm.cluster $*

@@ -5,15 +5,16 @@
 #        page results/{run}/claims.md and .html, and results/{run}/findings.rst for the report;
 #        results/{run}/explorer.html
 
-from ntk_workflow.claims.papers import tables as claimed_tables
 from ntk_workflow.explorer.charts import TABLES as explored
+
+claimed = sorted({name for paper in run.papers.values() for name in paper.tables})
 
 
 rule check_claims:
     """Give a verdict on every claim, with the numbers."""
     input:
         papers=lambda w: figures.paper_files(run),
-        tables=lambda w: figures.table_files(run, claimed_tables(run.papers)),
+        tables=lambda w: figures.table_files(run, claimed),
     output:
         table="results/{run}/tables/claims.parquet",
         markdown="results/{run}/claims.md",

@@ -15,9 +15,9 @@ rule render_figure:
         png=report(
             "results/{run}/figures/{figure}.png",
             caption="caption.rst",
-            category=listing.category,
-            subcategory=listing.title,
-            labels=listing.labels,
+            category=lambda w: listing.category(w.figure),
+            subcategory=lambda w: listing.title(w.figure),
+            labels=lambda w: {"figure": w.figure.split("/")[1].replace("_", " ")},
         ),
         notebook="results/{run}/notebooks/{figure}.ipynb",
     log:
@@ -38,8 +38,7 @@ rule render_figure:
         f"{python} {home}scripts/run_notebook.py {home}notebooks/"
         "{wildcards.figure}.ipynb"
         " --parameters {params.parameters:q} --output {output.notebook:q}"
-        " --failed {params.failed:q} --outputs {output.pdf:q} {output.png:q}"
-        " --minutes {resources.runtime} 2> {log:q}"
+        " --failed {params.failed:q} --outputs {output.pdf:q} {output.png:q} 2> {log:q}"
 
 
 for figure in run.figures:

@@ -3,20 +3,12 @@
 from dataclasses import asdict
 from pathlib import Path
 
-import pandas as pd
-import pyarrow as pa
-
 from ntk_conditioning import tables
-from ntk_conditioning.files import require_file, write_text
+from ntk_conditioning.files import write_text
 from ntk_workflow.claims.checking import check
-from ntk_workflow.claims.pages import Checked, counts, page
-from ntk_workflow.claims.papers import ClaimError, Entry, Paper, entries, load
+from ntk_workflow.claims.pages import counts, described, page
+from ntk_workflow.claims.papers import load
 from ntk_workflow.cli import Argv, Parser, logger, run_main
-from ntk_workflow.pages.rendering import mathml
-
-#: Columns of the table that are keys of a claim.
-KEYS = ["place", "kind", "table", "quantity", "comparison", "target", "tolerance", "statistic"]
-KEYS += ["figure"]
 
 log = logger(__file__)
 
@@ -34,58 +26,24 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--findings", type=Path, required=True, help=findings)
     args = parser.parse_args(argv)
 
-    papers = [load_paper(path) for path in args.papers]
-    written = [entries(path.read_text(encoding="utf-8")) for path in args.papers]
+    papers = [load(path) for path in args.papers]
     needed = {table for paper in papers for table in paper.tables}
-    frames = {path.stem: frame(path) for path in args.tables if path.stem in needed}
+    paths = [path for path in args.tables if path.stem in needed]
+    frames = {path.stem: tables.read(path, path.stem).to_pandas() for path in paths}
     results, rows = [], []
-    for paper, where in zip(papers, written, strict=True):
-        checked = [
-            Checked(each, check(each, frames), where.get(each.name, Entry()))
-            for each in paper.claims
-        ]
+    for paper in papers:
+        checked = [described(claim, check(claim, frames)) for claim in paper.claims]
         results.append((paper, checked))
         outcomes = ", ".join(f"{count} {words}" for count, words in counts(checked).values())
         log.info("%s: %s", paper.name, outcomes)
         for each in checked:
-            claim = each.claim
-            row = {key: getattr(claim, key) for key in KEYS} | asdict(each.finding)
-            row |= {"paper": paper.name, "claim": claim.name, "slice": each.slice or None}
-            note = claim.note and claim.note.strip()
-            rows.append(row | {"statement": claim.statement.strip(), "note": note})
+            row = asdict(each["claim"]) | asdict(each["finding"])
+            row |= {"claim": each["claim"].name, "slice": each["slice"] or None}
+            rows.append({name: row[name] for name in tables.get("claims").schema.names})
     write_text(args.markdown, page("claims.md.j2", args.run, results))
     write_text(args.html, page("claims.html.j2", args.run, results))
     write_text(args.findings, page("findings.rst.j2", args.run, results))
     tables.write(args.output, "claims", tables.from_rows("claims", rows))
-
-
-def load_paper(path: Path) -> Paper:
-    """Return what a paper claims.
-
-    Raises:
-        MissingFileError: if there is no such file.
-        ClaimError: if it is not as schemas/papers.schema.yaml says, or a formula is no LaTeX.
-    """
-    require_file(path)
-    paper = load(path)
-    for claim in paper.claims:
-        for key, latex in (claim.formula or {}).items():
-            try:
-                mathml(latex)
-            except ValueError as error:
-                place = f"{path}: claim {claim.name}: formula.{key}"
-                raise ClaimError(f"{place}: {error}") from None
-    return paper
-
-
-def frame(path: Path) -> pd.DataFrame:
-    """Return a table of a run without its lists, which no claim is about."""
-    schema = tables.TABLES[path.stem].schema
-    plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
-    rows = tables.read(path, path.stem, columns=plain).to_pandas()
-    texts = rows.select_dtypes("str").columns
-    rows = rows.astype(dict.fromkeys(texts, "category"))  # they are compared again and again
-    return rows.set_axis(rows.columns.astype(object), axis=1)  # and these are looked up faster
 
 
 if __name__ == "__main__":

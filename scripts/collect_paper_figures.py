@@ -4,7 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
-from docutils.core import publish_doctree, publish_parts
+from docutils.core import publish_parts
 from docutils.utils import SystemMessage
 from pypdf import PdfReader
 
@@ -31,14 +31,17 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where everything is put")
     args = parser.parse_args(argv)
 
-    words = {name: read_caption(path) for name, path in args.captions}
+    captions = dict(args.captions)
     latex, markdown = [HEADER], ["# Figures\n"]
     for name, path in args.figures:
+        words = " ".join(captions[name].read_text(encoding="utf-8").split())
+        try:
+            caption = publish_parts(words, writer="latex", settings_overrides=DOCUTILS)["body"]
+        except SystemMessage as error:
+            raise UserError(f"{captions[name]}: not reStructuredText: {one_line(error)}") from None
         width, height = (float(points) / 72 for points in PdfReader(path).pages[0].mediabox[2:])
         # across both columns if it is wide, and at its own size, so that its letters have theirs
         environment = "figure*" if width > SINGLE_COLUMN + 0.1 else "figure"
-        parts = publish_parts(words[name], writer="latex", settings_overrides=DOCUTILS)
-        caption = str(parts["body"])
         latex.append(rf"""\begin{{{environment}}}
   \centering
   \includegraphics{{{name}.pdf}}
@@ -46,26 +49,14 @@ def main(argv: Argv = None) -> None:
   \label{{fig:{name}}}
 \end{{{environment}}}
 """)
-        size = f"{width:.1f} × {height:.1f} inches"
-        heading = f"## {name}\n\n[{name}.pdf]({name}.pdf), {size}"
-        formulas = re.sub(r":math:`([^`]*)`", r"$\1$", words[name])
+        formulas = re.sub(r":math:`([^`]*)`", r"$\1$", words)
+        heading = f"## {name}\n\n[{name}.pdf]({name}.pdf), {width:.1f} × {height:.1f} inches"
         markdown.append(f"{heading}\n\n{formulas}\n")
+    for name, path in args.figures:
         with atomic(args.folder / f"{name}.pdf") as temporary:
             shutil.copyfile(path, temporary)
     write_text(args.folder / "captions.tex", "\n".join(latex))
     write_text(args.folder / "captions.md", "\n".join(markdown))
-
-
-def read_caption(path: Path) -> str:
-    """Return the caption in a file (.rst), on one line; `UserError` if it is no caption."""
-    text = path.read_text(encoding="utf-8")
-    try:
-        paragraphs = len(publish_doctree(text, settings_overrides=DOCUTILS))
-    except SystemMessage as error:
-        raise UserError(f"{path}: not reStructuredText: {one_line(error)}") from None
-    if paragraphs != 1:
-        raise UserError(f"{path}: a caption is one paragraph; it has {paragraphs}")
-    return " ".join(text.split())
 
 
 if __name__ == "__main__":

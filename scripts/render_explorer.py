@@ -1,15 +1,21 @@
 """Write the explorer of a run: one page with charts that answer to controls, without a network."""
 
+import re
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
+
+import vl_convert
+from markupsafe import Markup
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
-from ntk_workflow.claims.papers import read_paper
-from ntk_workflow.cli import Argv, Parser, logger, run_main
-from ntk_workflow.config import read_yaml
-from ntk_workflow.explorer.page import page
-
-log = logger(__file__)
+from ntk_workflow.claims.papers import load
+from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow.explorer import data
+from ntk_workflow.explorer.charts import CHARTS
+from ntk_workflow.pages.rendering import render
 
 
 @run_main
@@ -21,11 +27,45 @@ def main(argv: Argv = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="page to write (.html)")
     args = parser.parse_args(argv)
 
-    papers = [read_paper(path.stem, read_yaml(path)) for path in args.papers]
+    papers = [load(path) for path in args.papers]
     frames = {path.stem: tables.read(path, path.stem).to_pandas() for path in args.tables}
-    text = page(args.run, frames, papers)
-    write_text(args.output, text)
-    log.info("%s: %.1f MB", args.output.name, len(text.encode()) / 1e6)
+    shown = {
+        "depth": data.depth(frames),
+        "spectra": data.spectra(frames),
+        "training": data.training(frames),
+        "laws": data.laws(frames),
+        "places": data.places(frames),
+        "pairs": data.pairs(),
+    }
+    held = {name: data.columns(rows) for name, rows in shown.items() if not rows.empty}
+    charts = {}
+    for name, chart in deepcopy(CHARTS).items():
+        source = re.findall(r"'data': {'name': '(\w+)'}", str(chart))[0]
+        if source in held:  # charts whose tables the run does not have are left out
+            charts[name] = chart
+            fix_scales(chart, held[source])
+    content = {"data": held, "specs": charts, "claims": data.claims(frames, papers)}
+    library = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
+    page = render(
+        "explorer.html.j2",
+        title=f"Explorer of the run {args.run}",
+        charts=[*charts],
+        content=content,
+        library=Markup(library.replace("</script", r"<\/script")),
+    )
+    write_text(args.output, page)
+
+
+def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
+    """Let a name keep its colour, dash and shape whatever is shown, and depths have their ticks."""
+    for encoding in (layer["encoding"] for layer in chart["layer"]):
+        for channel in {"color", "shape", "strokeDash"} & set(encoding):
+            of = encoding[channel]
+            if of.get("type") == "nominal":
+                names = sorted({name for name in rows[of["field"]] if name is not None})
+                of["scale"] = {**of.get("scale", {}), "domain": names}
+        if "values" in encoding.get("x", {}).get("axis", {}):
+            encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
 
 
 if __name__ == "__main__":

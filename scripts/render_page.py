@@ -5,12 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from ntk_conditioning import tables
-from ntk_conditioning.files import require_file, write_text
-from ntk_workflow.cli import Argv, Parser, UsageError, logger, run_main
+from ntk_conditioning.files import write_text
+from ntk_workflow.cli import Argv, Parser, run_main
 from ntk_workflow.figures.listing import PAGES
 from ntk_workflow.pages.rendering import render
-
-log = logger(__file__)
 
 
 @run_main
@@ -23,8 +21,6 @@ def main(argv: Argv = None) -> None:
 
     first = args.sources[0]
     if first.suffix == ".parquet":
-        if first.stem not in PAGES:
-            raise UsageError(f"{first}: there are pages of {', '.join(PAGES)} only")
         data, columns = tables.read(first, first.stem), []
         for field in data.schema:  # a column's description appears at its name
             number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
@@ -35,12 +31,9 @@ def main(argv: Argv = None) -> None:
         values = {"note": tables.get(first.stem).description, "columns": columns, "rows": rows}
         page = render("table.html.j2", title=PAGES[first.stem], **values)
     else:
-        for path in args.sources:
-            require_file(path)
         record = {path.stem.capitalize(): path.read_text(encoding="utf-8") for path in args.sources}
         page = render("texts.html.j2", title=PAGES["run"], texts=record)
     write_text(args.output, page)
-    log.info("%s: %d bytes", args.output.name, len(page.encode()))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 """Run one figure's notebook: keep the executed notebook, and see that the figure's files exist."""
 
 import logging
-import math
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -14,15 +12,14 @@ import papermill
 from ipykernel.kernelspec import get_kernel_dict
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbclient.exceptions import DeadKernelError
 
 from ntk_conditioning.errors import UserError, one_line
-from ntk_conditioning.files import atomic, require_file, room_for
-from ntk_workflow.cli import Parser, logger, positive_number, run_main
+from ntk_conditioning.files import atomic, room_for
+from ntk_workflow.cli import Argv, Parser, run_main
 from ntk_workflow.named_values import named_values
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-log = logger(__file__)
 
 
 class ThisPython(AsyncKernelManager):
@@ -33,7 +30,7 @@ class ThisPython(AsyncKernelManager):
 
 
 @run_main
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
     add("notebook", type=Path, help="notebook to run (.ipynb)")
@@ -41,12 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--output", type=Path, required=True, help="executed notebook to write")
     add("--failed", type=Path, required=True, help="where a failed one is kept")
     add("--outputs", type=Path, nargs="+", default=[], help="files it must write")
-    minutes = "what the job may take: a cell takes nine tenths of that at most (default: 20)"
-    add("--minutes", type=positive_number, default=20, help=minutes)
     args = parser.parse_args(argv)
 
     parameters = named_values(args.parameters, option="--parameters")
-    require_file(args.notebook)
     try:
         expected = papermill.inspect_notebook(args.notebook).keys()
     except (ValueError, AttributeError, nbformat.ValidationError) as error:
@@ -60,11 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         path.unlink(missing_ok=True)
     args.failed.parent.mkdir(parents=True, exist_ok=True)
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it says is said below
-    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-    problem = ""
+    problem, inline = "", "module://matplotlib_inline.backend_inline"
     with tempfile.TemporaryDirectory() as scratch, room_for(args.failed):
         # Settings in the user's home do not count, and it may be read-only.
-        os.environ |= {"IPYTHONDIR": scratch, "JUPYTER_RUNTIME_DIR": scratch}
+        os.environ |= {"IPYTHONDIR": scratch, "JUPYTER_RUNTIME_DIR": scratch, "MPLBACKEND": inline}
         try:
             papermill.execute_notebook(
                 args.notebook,
@@ -74,25 +67,19 @@ def main(argv: Sequence[str] | None = None) -> int:
                 kernel_manager_class=ThisPython,
                 autosave_cell_every=0,
                 coalesce_streams=True,
-                execution_timeout=math.ceil(54 * args.minutes),
                 progress_bar=sys.stderr.isatty(),
             )
         except papermill.PapermillExecutionError as error:
             problem = f"cell [{error.exec_count}]: {error.ename}: {' '.join(error.evalue.split())}"
         except DeadKernelError:
             problem = "the kernel died, perhaps for lack of memory"
-        except CellTimeoutError:
-            problem = f"a cell takes more than {0.9 * args.minutes:g} minutes; if that is right: "
-            problem += "--set-resources render_figure:runtime=MINUTES"
     if not problem and (missing := [str(path) for path in args.outputs if not path.is_file()]):
         problem = f"it ran, but did not write {', '.join(missing)}"
     if problem:
-        log.error("%s: %s; see %s", args.notebook, problem, args.failed)
-        return 1
+        raise UserError(f"{args.notebook}: {problem}; see {args.failed}")
     with atomic(args.output) as temporary:
         nbformat.write(reproducible(nbformat.read(args.failed, as_version=4)), temporary)
     args.failed.unlink()
-    return 0
 
 
 def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -111,4 +98,4 @@ def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

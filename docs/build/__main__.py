@@ -18,8 +18,16 @@ from docs.build import (
 )
 from docs.build.marked import with_part
 from ntk_conditioning.files import write_text
+from ntk_conditioning.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
+
+
+def described_tables() -> str:
+    """Return the sections of all tables, from their declarations."""
+    return "\n".join(table.markdown() for table in TABLES.values()).rstrip()
+
+
 #: By name whole files, and parts of documents that stand between marks of that name.
 FILES = {
     "architecture": ("docs/architecture.md", architecture.page),
@@ -33,6 +41,7 @@ PARTS = {
     "figure 3": ("docs/why_deeper_trains.md", figure_3.in_markdown),
     "figure 3 at the published size": ("docs/why_deeper_trains.md", figure_3.published),
     "precision": ("docs/numerics.md", precision.in_markdown),
+    "tables": ("results/README.md", described_tables),
 }
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from ntk_workflow.explorer.charts import Spec
-
+Spec = dict[str, Any]
 #: Colours that are told apart by everyone, on white and on black (Tol 2021, "Colour schemes",
 #: bright), and dashes.
 COLORS = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999"]
@@ -274,12 +273,13 @@ def pair() -> Spec:
     )
 
 
-#: The tables of a run that the charts show, each with the view in which its rows have a name.
+#: The tables of a run that the charts show, each with the view that it enters, if any.
 TABLES = {
     **dict.fromkeys(("spectra", "conditioning", "angles"), "depth"),
     **dict.fromkeys(("training", "learning_rates", "predictions"), "training"),
     "phase": "map",
-    **dict.fromkeys(("phase_laws", "claims")),
+    "phase_laws": "laws",
+    "claims": None,
 }
 #: The charts by name.
 CHARTS: Mapping[str, Callable[[], Spec]] = {

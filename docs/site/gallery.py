@@ -3,7 +3,6 @@
 import re
 from itertools import groupby
 from pathlib import Path
-from types import SimpleNamespace
 
 import yaml
 from latex2mathml.converter import convert
@@ -29,7 +28,7 @@ def page() -> str:
 def _figure(name: str) -> str:
     caption = (ROOT / f"notebooks/{name}.rst").read_text(encoding="utf-8")
     caption = re.sub(r"\*\*.*?\*\* ", "", " ".join(caption.split()), count=1)
-    parts = [f"### {title(SimpleNamespace(figure=name))}", f"`{name}`"]
+    parts = [f"### {title(name)}", f"`{name}`"]
     found = ROOT.glob(f"docs/{target(name)}_*.png")
     pictures = {path.stem.rpartition("_")[2]: path.name for path in found}
     commands = {"demo": f"snakemake {target(name)}"}

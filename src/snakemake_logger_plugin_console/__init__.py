@@ -3,21 +3,20 @@
 `snakemake --logger console`, as the Makefile calls it. The log in .snakemake/log stays complete.
 """
 
+import contextlib
 import copy
 import logging
 import os
 import re
 import sys
 from collections import defaultdict
-from logging import ERROR, WARNING, LogRecord
+from logging import WARNING, LogRecord
 from statistics import mean
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 SHOWN = ("Nothing to be done", "Trying to restart", "Will exit", "Full log: ")
-YELLOW, RED = 33, 31
-
 #: The end of a traceback of Snakemake's own that says all.
 FULL = re.compile(r"Traceback.*(No space left on device|Disk quota exceeded)", re.DOTALL)
 
@@ -26,10 +25,8 @@ class LogHandler(LogHandlerBase):
     """Writes to stderr, as Snakemake does, which finds this class by its name."""
 
     writes_to_stream = True
-    writes_to_file = False
-    has_filter = False
-    has_formatter = False  # Snakemake's own, which shows the logs of failed jobs
-    needs_rulegraph = False
+    # the formatter is Snakemake's own, which shows the logs of failed jobs
+    writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
         logging.raiseExceptions = False  # a log that cannot be written is no page on the screen
@@ -40,11 +37,9 @@ class LogHandler(LogHandlerBase):
         self.seconds: defaultdict[str, list[float]] = defaultdict(list)  # of finished jobs, by rule
 
     def emit(self, record: LogRecord) -> None:
-        try:
+        with contextlib.suppress(Exception):
             if text := self.text(record):
                 print(text, file=sys.stderr, flush=True)
-        except Exception:
-            self.handleError(record)
 
     def text(self, record: LogRecord) -> str:
         """Return what a person is shown of an event, most often nothing."""
@@ -53,10 +48,7 @@ class LogHandler(LogHandlerBase):
             first, self.stopped = not self.stopped, True
             return "Stopped; the same command goes on where it was." if first else ""
         if record.levelno >= WARNING:
-            text = self.format(self.shortened(record))
-            colour = RED if record.levelno >= ERROR else YELLOW
-            plain = self.common_settings.nocolor or os.environ.get("TERM") == "dumb"
-            return text if plain or not sys.stderr.isatty() else f"\033[{colour}m{text}\033[0m"
+            return self.format(self.shortened(record))
         if self.common_settings.dryrun:
             return self.format(record)
         if event == LogEvent.RUN_INFO:
@@ -84,32 +76,27 @@ class LogHandler(LogHandlerBase):
         return record
 
     def finished(self, jobid: int, now: float) -> str:
-        """Return the line of a job: how many of how many, its time, its name, the time left."""
+        """Return the line of a job: how many of how many, its time, its name, the time left.
+
+        What is left is as if jobs took as long as those of their rule so far, or as its job that
+        runs for longer, or as the average, and as many side by side as until now.
+        """
         job = self.running.pop(jobid)
-        seconds = now - job.created
-        self.seconds[vars(job)["rule_name"]].append(seconds)
-        done, total = sum(map(len, self.seconds.values())), sum(self.planned.values())
-        line = f"[{done:{len(str(total))}}/{total}] {spoken(seconds):>9}  {name(job)}"
+        self.seconds[vars(job)["rule_name"]].append(now - job.created)
+        spent = [seconds for rule in self.seconds.values() for seconds in rule]
+        done, total = len(spent), sum(self.planned.values())
+        line = f"[{done:{len(str(total))}}/{total}] {spoken(now - job.created):>9}  {name(job)}"
         if not total / 10 <= done < total:  # the first jobs say little about the others
             return line
-        return f"{line:<80}  about {spoken(max(self.left(now), 1))} left"
-
-    def left(self, now: float) -> float:
-        """Return the seconds that remain, if jobs take as long as those of their rule so far.
-
-        A rule of which no job has finished is like the average, or like its job that runs for
-        longer; as many jobs run side by side as did until now.
-        """
-        spent = [seconds for rule in self.seconds.values() for seconds in rule]
-        work = under_way = 0.0
+        work, side_by_side = 0.0, sum(spent)
         for rule, planned in self.planned.items():
             running = [job for job in self.running.values() if vars(job)["rule_name"] == rule]
             ages, finished = [now - job.created for job in running], self.seconds[rule]
             expected = max([mean(finished or spent), *ages])
             work += (planned - len(finished)) * expected - sum(ages)
-            under_way += sum(ages)
-        side_by_side = (sum(spent) + under_way) / max(now - self.begin, 0.1)
-        return work / max(side_by_side, 0.1)
+            side_by_side += sum(ages)
+        left = work * (now - self.begin) / max(side_by_side, 0.1)
+        return f"{line:<80}  about {spoken(max(left, 1))} left"
 
 
 def name(job: LogRecord) -> str:
@@ -117,7 +104,7 @@ def name(job: LogRecord) -> str:
     fields = vars(job)
     given = {key: text.strip("/") for key, text in fields["wildcards"].items() if key != "run"}
     parts = [f"depth-{text}" if key == "depth" else text for key, text in given.items() if text]
-    return " ".join([fields["rule_name"], *filter(None, ["/".join(parts)])])
+    return f"{fields['rule_name']} {'/'.join(parts)}".rstrip()
 
 
 def spoken(seconds: float) -> str:

@@ -49,12 +49,7 @@ def test_figures_are_collected_with_their_captions(given):
     ) in markdown.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [("One.\n\nTwo.", "it has 2"), (":unknown:`role`", "not reStructuredText")],
-)
-def test_what_is_no_caption_is_refused(given, refusal, text, problem):
-    (given / "one_fig2.rst").write_text(text, encoding="utf-8")
+def test_what_is_no_caption_is_refused(given, refusal):
+    (given / "one_fig2.rst").write_text(":unknown:`role`", encoding="utf-8")
     line = refusal(collect_paper_figures, arguments(given))
-    assert line.startswith(str(given / "one_fig2.rst"))
-    assert problem in line
+    assert line.startswith(f"{given / 'one_fig2.rst'}: not reStructuredText")

@@ -31,8 +31,7 @@ RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --
         (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
         (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
         (record_run, RECORD, "--config: 'seeds' is not of the form NAME=VALUE"),
-        (render_page, "--sources spectra.parquet", "there are pages of datasets, conditioning, "),
-        (render_page, "--sources config.yaml", "config.yaml does not exist"),
+        (render_page, "--sources config.yaml", "No such file or directory: 'config.yaml'"),
     ],
 )
 def test_a_mistake_is_one_line(program, arguments, problem, tmp_path, monkeypatch, refusal):

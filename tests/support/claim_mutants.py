@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import check_claims
 import pandas as pd
 
+from ntk_conditioning import tables
 from ntk_workflow.claims.checking import HOLDS, UNDER_A_CONDITION, check, rows_of
-from ntk_workflow.claims.papers import Claim, columns
+from ntk_workflow.claims.papers import Claim, columns, load
 
 ROOT = Path(__file__).parents[2]
 TURNED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -79,13 +79,14 @@ def survivors(claims: Iterable[Claim], tables: Tables) -> tuple[list[str], int]:
 
 def all_claims() -> list[Claim]:
     """Return the claims of all papers."""
-    papers = [check_claims.load_paper(path) for path in sorted((ROOT / "papers").glob("*.yaml"))]
+    papers = [load(path) for path in sorted((ROOT / "papers").glob("*.yaml"))]
     return [claim for paper in papers for claim in paper.claims]
 
 
 def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
     """Return the tables of a run."""
-    return {path.stem: check_claims.frame(path) for path in sorted(folder.glob("*.parquet"))}
+    paths = sorted(folder.glob("*.parquet"))
+    return {path.stem: tables.read(path, path.stem).to_pandas() for path in paths}
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from ntk_workflow.claims.checking import check
-from ntk_workflow.claims.pages import Checked, page
-from ntk_workflow.claims.papers import Claim, Entry, Paper
+from ntk_workflow.claims.pages import described, page
+from ntk_workflow.claims.papers import Claim, Paper
 from tests.support.browser import Browser, browser
 
 FORMULA = {"printed": r"\|\nabla f\| = L + 1", "corrected": r"\|\nabla f\|^2 = \frac{L + 1}{1}"}
-PROPERTIES = {"kind": "theory", "table": "t", "quantity": "kappa", "comparison": "<"}
+PROPERTIES = {"kind": "theory", "table": "bounds", "quantity": "kappa", "comparison": "<"}
 #: Name, statement, target, and what else differs.
 CLAIMS = [
     ("small", "Kappa is small.", "10", {}),
@@ -34,12 +34,12 @@ def write(path: Path) -> Path:
                 place="Theorem 1",
                 statement=words,
                 target=target,
+                source="word " * 50 + "w" * 300,
                 **PROPERTIES | more,
             )
             for claim, words, target, more in CLAIMS
         ]
-        entry = Entry(1, "word " * 50 + "w" * 300)
-        checked = [Checked(claim, check(claim, {"t": table}), entry) for claim in claims]
+        checked = [described(claim, check(claim, {"bounds": table})) for claim in claims]
         papers.append((Paper(name, f"The {name} paper", "2020", claims, STATEMENTS), checked))
     path.write_text(page("claims.html.j2", "demo", papers), encoding="utf-8")
     return path

@@ -18,18 +18,9 @@ from ntk_workflow.config import SCHEMAS, did_you_mean, read_yaml, schema_errors
 EXTREME = re.compile(r"(\w+)\.(min|max)\(('[^)]+')\)")
 
 
-class ClaimError(UserError):
-    """A claim is written down wrongly, or does not fit the tables."""
-
-
 @dataclass(frozen=True)
 class Join:
-    """Other rows that stand beside each row, with columns named ``{prefix}_{column}``.
-
-    They are the rows ``where`` (see `Claim`) of ``table``, by default the claim's own, that are
-    equal in the columns ``on``; or, with ``previous``, the row of the next smaller value in that
-    column.
-    """
+    """Other rows that stand beside each row, with columns named ``{prefix}_{column}``."""
 
     prefix: str
     on: Sequence[str]
@@ -40,10 +31,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Condition:
-    """A slice of a claim's rows in which it may hold where it does not hold in all.
-
-    ``derived`` names what proves that the claim holds in this slice and in no other case.
-    """
+    """A slice of a claim's rows in which it may hold where it does not hold in all."""
 
     where: str
     words: str
@@ -54,13 +42,8 @@ class Condition:
 class Claim:
     """One statement of a paper: in which rows of a table which quantity compares how with what.
 
-    ``where``, ``quantity``, ``target`` and the conditions are expressions of columns, as
-    `pandas.DataFrame.eval` has them, with ``depth.max('model')`` beside; the parts of ``where``
-    select one after the other. ``unresolved`` names columns in which a missing value means larger
-    than any number, as that of a kappa does. The ``statistic`` over networks is ``every``, ``mean``
-    where the statement is about means, or ``bound`` where it is proven for each. ``paper_size``
-    selects the rows of networks as large, and trained as long, as the paper's. The ``formula`` of a
-    misprint is LaTeX, ``printed`` and ``corrected``.
+    schemas/papers.schema.yaml describes the fields; ``line`` and ``source`` are where and how it is
+    written down.
     """
 
     paper: str
@@ -82,17 +65,13 @@ class Claim:
     formula: Mapping[str, str] | None = None
     figure: str | None = None
     note: str | None = None
+    line: int = 1
+    source: str = ""
 
     @property
-    def expressions(self) -> Iterator[tuple[str, str]]:
-        """Its expressions, with their keys."""
-        yield "quantity", self.quantity
-        yield "target", self.target
-        yield from (("where", part) for part in self.where)
-        yield from (("joins.where", part) for join in self.joins for part in join.where)
-        yield from (("conditions.where", condition.where) for condition in self.conditions)
-        if self.paper_size:
-            yield "paper_size", self.paper_size
+    def tables(self) -> list[str]:
+        """The tables that it is compared with."""
+        return sorted({self.table, *(join.table or self.table for join in self.joins)})
 
 
 @dataclass(frozen=True)
@@ -116,52 +95,8 @@ class Paper:
 
     @property
     def tables(self) -> list[str]:
-        """The tables that the claims are compared with, sorted."""
-        joined = {join.table for claim in self.claims for join in claim.joins if join.table}
-        return sorted({claim.table for claim in self.claims} | joined)
-
-
-def read_paper(name: str, content: Mapping[str, Any]) -> Paper:
-    """Return the paper that a file's ``content`` describes; the schema has been checked.
-
-    Raises:
-        ClaimError: if two claims have one name, an expression has a mistake, or statements and
-            claims do not fit: no claim and no reason, both, or a claim of no statement.
-    """
-
-    def steps(values: Mapping[str, Any]) -> Sequence[str]:
-        where = values.get("where", ())
-        return (where,) if isinstance(where, str) else tuple(where)
-
-    claims = []
-    for values in content["claims"]:
-        joins = [Join(**{**join, "where": steps(join)}) for join in values.get("joins", ())]
-        conditions = [Condition(**condition) for condition in values.get("conditions", ())]
-        parts = {"where": steps(values), "joins": joins, "conditions": conditions}
-        claims.append(Claim(name, **{**values, **parts, "target": str(values["target"])}))
-    counts = Counter(claim.name for claim in claims)
-    if repeated := sorted(name for name, count in counts.items() if count > 1):
-        raise ClaimError(f"claims named twice: {', '.join(repeated)}; give each its own name")
-    for claim in claims:
-        for key, text in claim.expressions:
-            try:
-                columns(text)
-            except SyntaxError as error:
-                raise ClaimError(f"claim {claim.name}: {key}: {text!r}: {error.msg}") from None
-    statements = content.get("statements", {})
-    paper = Paper(name, content["title"], content["citation"], claims, statements)
-    for statement, tested in paper.coverage.items():
-        reason = statements[statement]
-        if reason and tested:
-            names = f"is tested by {tested[0].name}, and not: {reason}"
-            raise ClaimError(f"statements: {statement} {names}")
-        if not reason and not tested:
-            raise ClaimError(f"statements: {statement} has no claim")
-    placed = {claim.name for tested in paper.coverage.values() for claim in tested}
-    for claim in claims if statements else ():
-        if claim.name not in placed:
-            raise ClaimError(f"claim {claim.name}: its place, {claim.place}, is no statement")
-    return paper
+        """The tables that the claims are compared with."""
+        return sorted({table for claim in self.claims for table in claim.tables})
 
 
 @cache
@@ -185,31 +120,76 @@ def load(path: Path) -> Paper:
     """Return what a file says that a paper claims.
 
     Raises:
-        ClaimError: if it is not as schemas/papers.schema.yaml says, or as `read_paper`.
-        ValueError: if it is no YAML.
+        UserError: a line for everything that is not as schemas/papers.schema.yaml says or, if all
+            is, for every mistake in the claims; or one if it is no YAML.
     """
-    content, schema = read_yaml(path), read_yaml(SCHEMAS / "papers.schema.yaml")
-    if problems := schema_errors(content, schema):
-        raise ClaimError("\n".join(f"{path}: {problem}" for problem in problems))
-    try:
-        return read_paper(path.stem, content)
-    except ClaimError as error:
-        raise ClaimError(f"{path}: {error}") from None
+    content = read_yaml(path)
+    problems = schema_errors(content, read_yaml(SCHEMAS / "papers.schema.yaml"))
+    if not problems:
+        paper = _paper(path.stem, content, path.read_text(encoding="utf-8"))
+        problems = list(_mistakes(paper))
+    if problems:
+        raise UserError("\n".join(f"{path}: {problem}" for problem in problems))
+    return paper
 
 
-def read(
-    names: Sequence[str],
-    *,
-    folder: str,
-    tables: Collection[str],
-    figures: Collection[str] | None = None,
-) -> dict[str, Paper]:
-    """Return the papers by name.
+def _paper(name: str, content: Mapping[str, Any], text: str) -> Paper:
+    """Return the paper that a file's text and its content describe."""
+    written: dict[str, Any] = {}
+    for entry in re.finditer(r"^( *)- name: (\S+)\n(\n*\1  .*\n)*", f"{text}\n", re.MULTILINE):
+        line = text.count("\n", 0, entry.start()) + 1
+        written[entry[2]] = {"line": line, "source": textwrap.dedent(entry[0]).strip()}
+    claims = []
+    for values in content["claims"]:
+        joins = [Join(**join | {"where": _parts(join)}) for join in values.get("joins", ())]
+        conditions = [Condition(**condition) for condition in values.get("conditions", ())]
+        parsed: dict[str, Any] = {"where": _parts(values), "joins": joins, "conditions": conditions}
+        parsed |= {"target": str(values["target"]), **written.get(values["name"], {})}
+        parsed |= {key: values[key].strip() for key in ("statement", "note") if key in values}
+        claims.append(Claim(name, **values | parsed))
+    statements = content.get("statements", {})
+    return Paper(name, content["title"], content["citation"], claims, statements)
 
-    Raises:
-        ValueError: a line for every file that is missing or that `load` cannot read, and for every
-            claim about a table that no run has, a column that the table has not, or a figure.
-    """
+
+def _parts(values: Mapping[str, Any]) -> Sequence[str]:
+    where = values.get("where", ())
+    return [where] if isinstance(where, str) else where
+
+
+def _mistakes(paper: Paper) -> Iterator[str]:
+    """Yield a line for each mistake: in names, tables, expressions and columns."""
+    counts = Counter(claim.name for claim in paper.claims)
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
+        yield f"claims named twice: {', '.join(repeated)}; give each its own name"
+    made = {name for name, table in TABLES.items() if table.studies}
+    for claim in paper.claims:
+        if unknown := {*claim.tables} - made:
+            yield f"no run has the table {' and '.join(unknown)} of the claim {claim.name}"
+            continue
+        known = {name for table in claim.tables for name in TABLES[table].schema.names}
+        for join in claim.joins:
+            known |= {f"{join.prefix}_{name}" for name in known}
+        expressions = [("quantity", claim.quantity), ("target", claim.target)]
+        expressions += [("where", part) for part in claim.where]
+        expressions += [("joins.on", name) for join in claim.joins for name in join.on]
+        expressions += [("joins.where", part) for join in claim.joins for part in join.where]
+        expressions += [("joins.previous", join.previous or "0") for join in claim.joins]
+        expressions += [("conditions.where", each.where) for each in claim.conditions]
+        expressions += [("paper_size", claim.paper_size or "0")]
+        for key, text in expressions:
+            place = f"claim {claim.name}: {key}"
+            try:
+                missing = columns(text) - known
+            except SyntaxError as error:
+                yield f"{place}: {text!r}: {error.msg}"
+                continue
+            for name in sorted(missing):
+                near = did_you_mean(name, known)
+                yield f"{place}: there is no column {name!r} in {claim.table}; {near}"
+
+
+def read(names: Sequence[str], *, folder: str, figures: Collection[str]) -> dict[str, Paper]:
+    """Return the papers by name; `UserError` with a line for each mistake in any of them."""
     papers: dict[str, Paper] = {}
     problems = []
     for name in names:
@@ -220,56 +200,13 @@ def read(
             continue
         try:
             papers[name] = load(path)
-        except ValueError as error:
+        except UserError as error:
             problems.append(str(error))
             continue
-        if unknown := sorted({*papers[name].tables} - {*tables}):
-            problems += [f"{path}: no run has the table {table} of a claim" for table in unknown]
-            continue
         for claim in papers[name].claims:
-            mistakes = _unknown_columns(claim)
-            if figures is not None and claim.figure not in {None, *figures}:
-                similar = did_you_mean(str(claim.figure), figures)
-                mistakes.append(f"no figure {claim.figure!r}; {similar}")
-            problems += [f"{path}: claim {claim.name}: {mistake}" for mistake in mistakes]
+            if claim.figure not in {None, *figures}:
+                near = did_you_mean(str(claim.figure), figures)
+                problems.append(f"{path}: claim {claim.name}: no figure {claim.figure!r}; {near}")
     if problems:
-        raise ValueError("\n".join(problems))
+        raise UserError("\n".join(problems))
     return papers
-
-
-def _unknown_columns(claim: Claim) -> list[str]:
-    """Return a line for each column that a claim names and that none of its tables has."""
-    tables = {claim.table, *(join.table or claim.table for join in claim.joins)}
-    known = {name for table in tables for name in TABLES[table].schema.names}
-    named = [("joins.on", name) for join in claim.joins for name in join.on]
-    for join in claim.joins:
-        known |= {f"{join.prefix}_{name}" for name in known}
-        named += [("joins.previous", join.previous)] if join.previous else []
-    named += [(key, name) for key, text in claim.expressions for name in sorted(columns(text))]
-    return [
-        f"{key}: there is no column {name!r} in {claim.table}; {did_you_mean(name, known)}"
-        for key, name in named
-        if name not in known
-    ]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Where a claim is written down: the first line in its paper's file, and the text."""
-
-    line: int = 1
-    text: str = ""
-
-
-def entries(text: str) -> dict[str, Entry]:
-    """Return the entries of a paper's file that begin with their claims' names, by these."""
-    found = {}
-    for entry in re.finditer(r"^( *)- name: (\S+)\n(\n*\1  .*\n)*", f"{text}\n", re.MULTILINE):
-        line = text.count("\n", 0, entry.start()) + 1
-        found[entry[2]] = Entry(line, textwrap.dedent(entry[0]).strip())
-    return found
-
-
-def tables(papers: Mapping[str, Paper]) -> list[str]:
-    """Return the tables that the claims are about, sorted."""
-    return sorted({table for paper in papers.values() for table in paper.tables})

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ntk_conditioning.kernels.tabulated import tables as tabulated
+from ntk_conditioning.networks import activations
+from ntk_conditioning.theory import liu2023relu
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.claims.checking import rows_of
 from ntk_workflow.claims.papers import Paper
@@ -19,29 +22,37 @@ SPECTRUM_POINTS, CURVE_POINTS = 48, 60
 #: log10 kappa of a singular Gram matrix: what makes it regular is beyond all colours.
 SINGULAR = 99.0
 #: Columns by which a claim's rows are found in a view.
-DEPTH_KEY = ("kernel", "dataset", "activation", "depth")
-MAP_KEY = ("shape", "dataset", "parameter", "n", "d", "activation")
-KEYS = {"depth": DEPTH_KEY, "training": POINT_KEYS, "map": MAP_KEY}
-#: Columns that the claims' list shows.
-CLAIM_COLUMNS = (
-    *("paper", "claim", "place", "kind", "verdict", "statement", "quantity", "comparison"),
-    *("target", "measured", "interval_low", "interval_high", "worst", "cases", "holding"),
+DEPTH_KEY = ["kernel", "dataset", "activation", "depth"]
+MAP_KEY = ["shape", "dataset", "parameter", "n", "d", "activation"]
+KEYS = {"depth": DEPTH_KEY, "training": list(POINT_KEYS), "map": MAP_KEY}
+#: The tables of the map: what was measured, and laws on a grid.
+MAP, LAWS = (
+    next(table for table in EXPLORED if EXPLORED[table] == view) for view in ("map", "laws")
 )
+#: Of two samples.
+PAIR_ANGLES = np.concatenate([np.arange(1.0, 10), np.arange(10, 181, 2.5)])  # in degrees
+PAIR_DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+PAIR_ACTIVATIONS = ["relu", "tanh", "gelu", "selu", "sigmoid"]
+PAIR_ACTIVATIONS += ["normalized_relu", "normalized_sigmoid"]
+#: Columns that the claims' list shows.
+CLAIM_COLUMNS = ["paper", "claim", "place", "kind", "verdict", "statement", "quantity"]
+CLAIM_COLUMNS += ["comparison", "target", "measured", "interval_low", "interval_high", "worst"]
+CLAIM_COLUMNS += ["cases", "holding"]
 
 
 def depth(tables: Tables) -> pd.DataFrame:
     """Return kappa and smallest angles against depth, a row for each point of a curve."""
-    if not {"spectra", "conditioning"} <= set(tables):
+    if not {"spectra", "conditioning"} <= {*tables}:
         return pd.DataFrame()
-    floors = tables["spectra"].groupby(list(DEPTH_KEY))
+    floors = tables["spectra"].groupby(DEPTH_KEY)
     floors = floors.agg(floor=("resolution_floor", "max"), lambda_max=("lambda_max", "mean"))
-    rows = tables["conditioning"].merge(floors.reset_index(), on=list(DEPTH_KEY), how="left")
+    rows = tables["conditioning"].merge(floors.reset_index(), on=DEPTH_KEY, how="left")
     names = {"kappa_mean": "kappa", "kappa_min": "low", "kappa_max": "high"}
     rows = rows.rename(columns={**names, "numerical_rank_min": "rank"})
     if "angles" in tables:
-        angles = tables["angles"].groupby(list(DEPTH_KEY))["min_angle"]
+        angles = tables["angles"].groupby(DEPTH_KEY)["min_angle"]
         found = angles.agg(angle="mean", angle_low="min", angle_high="max").reset_index()
-        rows = rows.merge(found, on=list(DEPTH_KEY), how="outer")
+        rows = rows.merge(found, on=DEPTH_KEY, how="outer")
     kept = ["width", "n", "seeds", "kappa", "low", "high", "rank", "floor", "lambda_max"]
     kept += ["angle", "angle_low", "angle_high", "key"]
     return keyed(rows, DEPTH_KEY).reindex(columns=[*DEPTH_KEY, *kept])
@@ -49,18 +60,17 @@ def depth(tables: Tables) -> pd.DataFrame:
 
 def spectra(tables: Tables) -> pd.DataFrame:
     """Return eigenvalues over the largest one by rank, of the first block of every seed."""
-    found = []
+    found = [pd.DataFrame()]
     for row in tables.get("spectra", pd.DataFrame()).to_dict("records"):
-        if (values := row["eigenvalues"]) is None or row["block"] != 0:
-            continue
-        ranks = np.unique(np.geomspace(1, len(values), SPECTRUM_POINTS).round().astype(int))
-        cell = {key: row[key] for key in (*DEPTH_KEY, "seed")}
-        cell |= {"floor": row["resolution_floor"] / values[0]}
-        points = pd.DataFrame({"rank": ranks, "share": np.asarray(values)[ranks - 1] / values[0]})
-        found.append(
-            points[points["share"] > cell["floor"] / 10].assign(**cell)
-        )  # others are noise
-    return pd.concat(found) if found else pd.DataFrame()
+        if row["eigenvalues"] is not None and row["block"] == 0:
+            shares = np.asarray(row["eigenvalues"]) / row["eigenvalues"][0]
+            ranks = np.geomspace(1, len(shares), SPECTRUM_POINTS).round().astype(int)
+            points = pd.DataFrame({"rank": np.unique(ranks)})
+            points["share"] = shares[points["rank"] - 1]
+            cell = {key: row[key] for key in (*DEPTH_KEY, "seed")}
+            points = points.assign(**cell, floor=row["resolution_floor"] / row["eigenvalues"][0])
+            found.append(points[points["share"] > points["floor"] / 10])  # others are noise
+    return pd.concat(found)
 
 
 def training(tables: Tables) -> pd.DataFrame:
@@ -79,87 +89,85 @@ def training(tables: Tables) -> pd.DataFrame:
         long = long.astype({"epoch": float, "loss": float})
         step = long.groupby("experiment")["epoch"].transform("max") / CURVE_POINTS
         parts.append(long[long["epoch"] % step.clip(lower=1).round() == 0].assign(kind="predicted"))
-    rows = pd.concat(parts).dropna(subset=["loss"])
-    return keyed(rows[rows["loss"] > 0], POINT_KEYS)
+    rows = pd.concat(parts)
+    rows = keyed(rows[rows["loss"] > 0], KEYS["training"])
+    return rows.assign(network=rows[list(POINT_KEYS[:-1])].agg(" · ".join, axis=1))
 
 
 def laws(tables: Tables) -> pd.DataFrame:
     """Return the laws' log10 kappa on the grid of the map, a column for each depth."""
-    if "phase_laws" not in tables:
+    if LAWS not in tables:
         return pd.DataFrame()
-    grid = tables["phase_laws"]
+    grid = tables[LAWS]
     hidden = (grid["lambda_min"] < 1e-10 * grid["bulk_max"]) & (grid["depth"] > 0)
     logs = np.log10(grid["kappa"].astype(float)).fillna(SINGULAR).mask(hidden)
-    wide = grid.assign(log=logs).pivot_table(
-        index=["activation", "n", "d", "c"], columns="depth", values="log"
-    )
-    wide.columns = [f"depth_{depth}" for depth in wide.columns]
-    rows = wide.reset_index()
+    wide = grid.assign(log=logs).pivot_table("log", ["activation", "n", "d", "c"], "depth")
+    rows = wide.add_prefix("depth_").reset_index()
     rows["x"], rows["y"] = rows["n"] / rows["d"], 1 - rows["c"]
-    for name in ("x", "y"):
-        rows = rows.merge(_edges(rows[name]), left_on=name, right_index=True)
+    for name in ("x", "y"):  # with the ends of the cells of the grid in a logarithmic scale
+        points = np.sort(rows[name].unique())
+        steps = np.sqrt(points[1:] / points[:-1]) if len(points) > 1 else np.array([1.1])
+        place = np.searchsorted(points, rows[name])
+        rows[f"{name}_low"] = rows[name] / np.insert(steps, 0, steps[0])[place]
+        rows[f"{name}_high"] = rows[name] * np.append(steps, steps[-1])[place]
     return rows
-
-
-def _edges(values: pd.Series) -> pd.DataFrame:
-    """Return the ends of the cells of a grid in a logarithmic scale."""
-    points = np.sort(values.unique())
-    between = np.sqrt(points[1:] * points[:-1])
-    first = points[0] ** 2 / between[0] if len(between) else points[0] / 1.1
-    last = points[-1] ** 2 / between[-1] if len(between) else points[-1] * 1.1
-    ends = np.concatenate([[first], between, [last]])
-    name = values.name
-    return pd.DataFrame({f"{name}_low": ends[:-1], f"{name}_high": ends[1:]}, index=points)
 
 
 def places(tables: Tables) -> pd.DataFrame:
     """Return measured places of the map: random samples and datasets, a column for each depth."""
-    if not {"phase", "phase_laws"} <= set(tables):
+    if not {MAP, LAWS} <= {*tables}:
         return pd.DataFrame()
-    rows = tables["phase"]
-    n = tables["phase_laws"]["n"].iloc[0]
-    random = rows["shape"].isin(["uniform", "equicorrelated"]) & (rows["n"] == n)
-    rows = rows[random | (rows["shape"] == "data")]
+    rows = tables[MAP]
+    random = rows["shape"].isin(["uniform", "equicorrelated"])
+    rows = rows[random & (rows["n"] == tables[LAWS]["n"].iloc[0]) | (rows["shape"] == "data")]
     gram = rows.drop_duplicates([*MAP_KEY, "seed"]).assign(depth=0)
-    gram = gram.assign(kappa=gram["gram_kappa"].fillna(10.0**SINGULAR))
+    gram["kappa"] = gram["gram_kappa"].fillna(10.0**SINGULAR)
     rows = pd.concat([gram, rows])
     rows = rows.assign(log=np.log10(rows["kappa"].astype(float)))
-    kept = [*MAP_KEY, "effective_dimension", "mean_cosine"]
-    wide = rows.groupby([*MAP_KEY, "depth"])["log"].mean().unstack("depth")
-    wide.columns = [f"depth_{depth}" for depth in wide.columns]
-    place = rows.groupby(list(MAP_KEY))[kept[-2:]].mean()
-    found = wide.join(place).reset_index()
+    by_place = rows.groupby(MAP_KEY)[["effective_dimension", "mean_cosine"]].mean()
+    logs = rows.groupby([*MAP_KEY, "depth"])["log"].mean().unstack("depth").add_prefix("depth_")
+    found = logs.join(by_place).reset_index()
     data = found["shape"] == "data"
     found["x"] = found["n"] / found["effective_dimension"].where(data, found["d"])
-    cosine = found["mean_cosine"].where(data, found["parameter"]).clip(lower=0)
-    found["y"] = 1 - cosine
+    found["y"] = 1 - found["mean_cosine"].where(data, found["parameter"]).clip(lower=0)
     return keyed(found, MAP_KEY)
+
+
+def pairs() -> pd.DataFrame:
+    """Return the angles of two samples after networks of infinite width, as in every run."""
+    levels = {"activation": PAIR_ACTIVATIONS, "depth": PAIR_DEPTHS, "angle": PAIR_ANGLES}
+    rows = pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
+    w = 2 * np.sin(np.radians(PAIR_ANGLES) / 2) ** 2
+    kernels = [tabulated(activations.get(name), PAIR_DEPTHS) for name in PAIR_ACTIVATIONS]
+    gaps = np.concatenate([kernel[depth](w) for kernel in kernels for depth in PAIR_DEPTHS])
+    rows["gradient"] = np.degrees(2 * np.arcsin(np.sqrt(np.clip(gaps / 2, 0, 1))))
+    embeddings = [liu2023relu.embedding_angle(np.radians(PAIR_ANGLES), k) for k in PAIR_DEPTHS]
+    relu = rows["activation"] == "relu"
+    rows.loc[relu, "embedding"] = np.degrees(np.concatenate(embeddings))
+    return rows
 
 
 def claims(tables: Tables, papers: Sequence[Paper]) -> list[dict[str, Any]]:
     """Return the claims with their verdicts, and the ``keys`` of their rows by view."""
-    verdicts = tables.get("claims", pd.DataFrame(columns=["paper", "claim"]))
     written = {(paper.name, claim.name): claim for paper in papers for claim in paper.claims}
     found = []
-    for row in verdicts.to_dict("records"):
-        entry = {name: plain(row[name]) for name in CLAIM_COLUMNS}
+    for row in tables.get("claims", pd.DataFrame()).to_dict("records"):
         claim, keys = written.get((row["paper"], row["claim"])), {}
-        if claim and (view := EXPLORED.get(claim.table)) and claim.table in tables:
+        view = EXPLORED.get(claim.table) if claim else None
+        if claim and view in KEYS and claim.table in tables:
             rows = rows_of(claim, tables)
-            if not rows.empty and {*KEYS[view]} <= {*rows}:
+            if not rows.empty:
                 keys[view] = sorted({*keyed(rows, KEYS[view])["key"]})
-        found.append({**entry, "keys": keys})
+        found.append({name: plain(row[name]) for name in CLAIM_COLUMNS} | {"keys": keys})
     return found
 
 
 def keyed(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return rows with a column ``key`` that names them among a view's."""
-
-    def text(value: Any) -> str:
-        return f"{value:g}" if isinstance(value, float) else str(value)
-
-    columns = (rows[name].to_numpy(object) for name in names)
-    return rows.assign(key=["|".join(map(text, values)) for values in zip(*columns, strict=True)])
+    columns = (
+        rows[name].map("{:g}".format if rows[name].dtype == float else str) for name in names
+    )
+    return rows.assign(key=["|".join(values) for values in zip(*columns, strict=True)])
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 #: What the report lists, in this order: it sorts by name. Papers are called as in notebooks/.
 CATEGORIES = {
@@ -33,22 +32,17 @@ def target(figure: str) -> str:
     return f"{paper}_{short}" if re.fullmatch(r"fig\d+", short) else f"{paper}_{name}"
 
 
-def title(wildcards: Any) -> str:
+def title(figure: str) -> str:
     """Return the title with which a figure's caption begins: its name in the report."""
-    path = NOTEBOOKS / f"{wildcards.figure}.rst"
+    path = NOTEBOOKS / f"{figure}.rst"
     bold = re.match(r"\*\*(.+?)\.?\*\*", " ".join(path.read_text(encoding="utf-8").split()))
     if not bold:
         raise ValueError(f"{path}: begin with a title: **What against what.**")
-    number = re.search(r"\bfig(\d+)_", wildcards.figure)
+    number = re.search(r"\bfig(\d+)_", figure)
     return f"Figure {number[1]}: {bold[1]}" if number else bold[1]
 
 
-def category(wildcards: Any) -> str:
+def category(figure: str) -> str:
     """Return the part of the report that a figure is in: its paper."""
-    paper: str = wildcards.figure.split("/")[0]
+    paper = figure.split("/")[0]
     return CATEGORIES.get(paper, paper)
-
-
-def labels(wildcards: Any) -> dict[str, str]:
-    """Return a figure's label in the report."""
-    return {"figure": wildcards.figure.split("/")[1].replace("_", " ")}

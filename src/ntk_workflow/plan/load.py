@@ -17,7 +17,7 @@ from ntk_workflow.config import (
     schema_errors,
     with_defaults,
 )
-from ntk_workflow.run import TABLES, Run
+from ntk_workflow.run import Run
 
 #: The activations of the package itself.
 BUILT_IN = frozenset(activations.names())
@@ -44,8 +44,7 @@ def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) 
     lines += problems + more
     papers: dict[str, Any] = {}
     try:
-        of = {"folder": f"{home}papers", "tables": TABLES, "figures": figures}
-        papers = claim_files.read(config["papers"] or (), **of)
+        papers = claim_files.read(config["papers"] or (), folder=f"{home}papers", figures=figures)
     except ValueError as error:
         lines += str(error).splitlines()
     for index, name in enumerate(config["figures"]):

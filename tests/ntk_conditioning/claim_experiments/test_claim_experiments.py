@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting
@@ -23,7 +22,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.taylor import Expansion
 from ntk_workflow.claims.checking import FAILS, HOLDS, UNDER_A_CONDITION, check
-from ntk_workflow.claims.papers import read_paper
+from ntk_workflow.claims.papers import load
 from tests.ntk_conditioning.gradients import explicit_gradients
 
 NAME = "claim_experiments"
@@ -62,8 +61,7 @@ def test_measurements_are_distinct_numbers_and_every_claim_has_its_verdict(paper
     assert not rows.duplicated(
         [key for key in tables.get("claim_experiments").keys if key in rows]
     ).any()
-    content = yaml.safe_load((PAPERS / f"{paper}.yaml").read_text(encoding="utf-8"))
-    claims = [each for each in read_paper(paper, content).claims if each.table == NAME]
+    claims = [each for each in load(PAPERS / f"{paper}.yaml").claims if each.table == NAME]
     assert len(claims) > 40
     for claim in claims:
         result = check(claim, {NAME: rows})

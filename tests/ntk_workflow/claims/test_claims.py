@@ -2,12 +2,14 @@
 
 import html
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from ntk_conditioning.errors import UserError
 from ntk_workflow.claims.checking import (
     FAILS,
     HOLDS,
@@ -18,17 +20,10 @@ from ntk_workflow.claims.checking import (
     Finding,
     check,
 )
-from ntk_workflow.claims.pages import Checked, page
-from ntk_workflow.claims.papers import (
-    Claim,
-    ClaimError,
-    Condition,
-    Entry,
-    Join,
-    Paper,
-    entries,
-)
+from ntk_workflow.claims.pages import described, page
+from ntk_workflow.claims.papers import Claim, Condition, Join, Paper, load
 
+PAPERS = Path(__file__).parents[3] / "papers"
 TABLE = pd.DataFrame({"activation": ["relu"] * 4 + ["linear"] * 4, "depth": [1, 2] * 4})
 TABLE["at"] = [1, 1, 32, 32] * 2
 TABLE["kappa"] = [5.0, 3.0, 6.0, 7.0, 10.0, 10.0, 12.0, None]
@@ -37,14 +32,14 @@ LINEAR = Join("linear", ["depth", "at"], where=("activation == 'linear'",))
 
 
 def claim(**values) -> Claim:
-    common = {"paper": "p", "name": "a", "place": "Theorem 1", "kind": "theory", "table": "t"}
+    common = {"paper": "p", "name": "a", "place": "Theorem 1", "kind": "theory", "table": "bounds"}
     common |= {"statement": "s"}
     common |= {"quantity": "kappa", "comparison": "<", "target": "8"}
     return Claim(**{**common, "where": RELU, **values})
 
 
 def checked(**values) -> Finding:
-    return check(claim(**values), {"t": TABLE})
+    return check(claim(**values), {"bounds": TABLE})
 
 
 def test_a_claim_holds_in_every_case_or_it_does_not():
@@ -71,7 +66,7 @@ NETWORKS = [
 def test_other_networks_may_say_otherwise(values, every, mean):
     table = pd.DataFrame({"kappa": values, "seed": range(len(values)), "activation": "relu"})
     for statistic, verdict in (("every", every), ("mean", mean)):
-        finding = check(claim(target="1", statistic=statistic), {"t": table})
+        finding = check(claim(target="1", statistic=statistic), {"bounds": table})
         assert (finding.verdict, finding.networks) == (verdict, len(values))
         if len(values) > 1:
             assert finding.interval_low <= finding.measured <= finding.interval_high
@@ -83,7 +78,7 @@ def test_other_networks_may_say_otherwise(values, every, mean):
 def test_the_interval_of_a_mean_has_95_percent():
     values = np.random.default_rng(0).standard_normal(400)
     table = pd.DataFrame({"kappa": values, "seed": range(400), "activation": "relu"})
-    finding = check(claim(statistic="mean"), {"t": table})
+    finding = check(claim(statistic="mean"), {"bounds": table})
     # of so many, a mean is normal; 2,000 draws give the ends to 3 % of the interval's half
     half = 1.96 * values.std() / 20
     ends = [values.mean() - half, values.mean() + half]
@@ -94,29 +89,29 @@ def test_the_interval_of_a_mean_has_95_percent():
 def test_what_depends_on_no_seed_and_bounds_need_one_case(kappa, verdict):
     table = pd.DataFrame({"kappa": [kappa], "seed": [1], "activation": "relu"})
     for statistic in ("every", "mean"):
-        finding = check(claim(target="1", statistic=statistic), {"t": table.assign(seed=None)})
+        finding = check(claim(target="1", statistic=statistic), {"bounds": table.assign(seed=None)})
         assert (finding.verdict, finding.interval_low) == (verdict, kappa)
-    assert check(claim(target="1", statistic="bound"), {"t": table}).verdict == verdict
+    assert check(claim(target="1", statistic="bound"), {"bounds": table}).verdict == verdict
     for column, number, outcome in (
         ("networks", 50, verdict),
         ("seeds", 2, verdict),
         ("seeds", 1, UNDECIDED),
     ):
         means = table.assign(**{column: number})  # over as many networks
-        assert check(claim(target="1"), {"t": means}).verdict == outcome
+        assert check(claim(target="1"), {"bounds": means}).verdict == outcome
 
 
 def test_a_mean_of_one_network_decides_nothing_and_is_not_shown_beside_one_that_does():
     table = pd.DataFrame({"depth": [1, 1, 2], "seed": [1, 2, 1], "activation": "relu"})
     mean = claim(target="1", statistic="mean")
-    finding = check(mean, {"t": table.assign(kappa=[0.1, 0.2, 9.0])})
+    finding = check(mean, {"bounds": table.assign(kappa=[0.1, 0.2, 9.0])})
     assert (finding.verdict, finding.measured, finding.interval_low) == (UNDECIDED, 9.0, None)
-    assert Checked(mean, finding, Entry(1, "")).interval == "one draw has no interval"
-    finding = check(mean, {"t": table.assign(kappa=[1.1, 1.2, 9.0])})
+    assert described(mean, finding)["interval"] == "one draw has no interval"
+    finding = check(mean, {"bounds": table.assign(kappa=[1.1, 1.2, 9.0])})
     assert (finding.verdict, finding.measured, finding.worst) == (FAILS, 1.15, "depth 1")
     table.loc[3] = [3, 1, "relu"]
     some = claim(target="1", statistic="mean", conditions=[Condition("depth == 1", "at 1")])
-    finding = check(some, {"t": table.assign(kappa=[0.1, 0.2, 9.0, 9.0])})
+    finding = check(some, {"bounds": table.assign(kappa=[0.1, 0.2, 9.0, 9.0])})
     assert (finding.verdict, finding.condition) == (UNDECIDED, "at 1")
 
 
@@ -124,18 +119,18 @@ def test_the_page_says_where_the_tolerance_alone_allows_a_claim():
     table = pd.DataFrame({"kappa": [1.1, 1.2], "seed": [1, 2], "activation": "relu"})
     for comparison, target, saved in (("==", "1", True), ("<=", "1", True), ("<=", "1.15", False)):
         near = claim(comparison=comparison, target=target, tolerance=0.5, statistic="mean")
-        shown = Checked(near, check(near, {"t": table}), Entry(1, ""))
-        assert shown.outcome == HOLDS
-        assert ("which excludes 1: only the tolerance allows it" in shown.interval) == saved
+        shown = described(near, check(near, {"bounds": table}))
+        assert shown["outcome"] == HOLDS
+        assert ("which excludes 1: only the tolerance allows it" in shown["interval"]) == saved
 
 
 def test_blocks_of_a_network_are_no_other_networks():
     table = pd.DataFrame({"kappa": [0.1, 1.5] * 2, "seed": [1, 1, 32, 32], "block": [0, 1, 0, 1]})
     table["activation"] = "relu"
-    assert check(claim(target="1"), {"t": table}).verdict == FAILS
+    assert check(claim(target="1"), {"bounds": table}).verdict == FAILS
     table.loc[3, "kappa"] = 0.5
-    assert check(claim(target="1"), {"t": table}).verdict == UNDECIDED
-    assert check(claim(target="1", statistic="mean"), {"t": table}).verdict == HOLDS
+    assert check(claim(target="1"), {"bounds": table}).verdict == UNDECIDED
+    assert check(claim(target="1", statistic="mean"), {"bounds": table}).verdict == HOLDS
 
 
 COMPARISONS = [
@@ -173,7 +168,7 @@ def test_a_row_stands_beside_the_previous_one_and_a_condition_may_save_a_claim()
         joins=[Join("before", ["activation", "at"], previous="depth")],
         conditions=[Condition("at == 5", "never"), Condition("at == 1", "for 1")],
     )
-    finding = check(steps, {"t": TABLE.sample(frac=1, random_state=0)})
+    finding = check(steps, {"bounds": TABLE.sample(frac=1, random_state=0)})
     assert (finding.verdict, finding.condition) == (UNDER_A_CONDITION, "for 1")
     assert (finding.cases, finding.holding, finding.condition_cases) == (2, 1, 1)
     assert finding.measured == pytest.approx(7 / 6)
@@ -211,7 +206,7 @@ def test_cases_of_the_papers_size_decide(target, size, verdict, here, cases):
 
 
 def test_no_claim_sees_the_experiments_of_another_paper():
-    assert check(claim(), {"t": TABLE.assign(paper=["p", "other"] * 4)}).cases == 2
+    assert check(claim(), {"bounds": TABLE.assign(paper=["p", "other"] * 4)}).cases == 2
 
 
 def test_wheres_select_step_by_step():
@@ -233,7 +228,6 @@ def test_what_has_no_number_is_not_tested(values):
 
 MISTAKES = [
     ({"quantity": "activation"}, r"p: claim a: 'activation': .*relu"),
-    ({"joins": [Join("x", ["dept"], where=RELU)]}, r"p: claim a: join 'x': .*dept"),
     (
         {"joins": [Join("x", ["depth"], where=RELU)]},
         r"p: claim a: join 'x': Merge keys are not unique",
@@ -243,27 +237,42 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("values", "message"), MISTAKES)
 def test_mistakes_name_the_claim(values, message):
-    with pytest.raises(ClaimError, match=message):
+    with pytest.raises(UserError, match=message):
         checked(**values)
 
 
 ENTRIES = """\
 title: t
+citation: c
 claims:
   # --- a part
   - name: a
-    place: p
+    %s
 
   # --- another
   - name: b
 
-    place: q
+    %s
 """
 
 
-def test_entries_are_found_where_they_are_written_down():
-    expected = {"a": Entry(4, "- name: a\n  place: p"), "b": Entry(8, "- name: b\n\n  place: q")}
-    assert entries(ENTRIES) == expected
+def test_claims_know_where_they_are_written_down(tmp_path):
+    keys = ["place: q", "kind: theory", "statement: s", "table: bounds", "quantity: depth"]
+    keys += ["comparison: <", "target: 1"]
+    (tmp_path / "p.yaml").write_text(ENTRIES % (2 * ("\n    ".join(keys),)))
+    first, second = load(tmp_path / "p.yaml").claims
+    assert (first.line, second.line) == (5, 15)
+    assert first.source.splitlines() == ["- name: a", *(f"  {key}" for key in keys)]
+    assert second.source.splitlines() == ["- name: b", "", *(f"  {key}" for key in keys)]
+
+
+@pytest.mark.parametrize("path", sorted(PAPERS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_statement_of_a_paper_has_claims_or_a_reason(path):
+    paper = load(path)
+    for statement, claims in paper.coverage.items():
+        assert bool(claims) != bool(paper.statements[statement]), statement
+    placed = {claim.name for claims in paper.coverage.values() for claim in claims}
+    assert placed in (set(), {claim.name for claim in paper.claims})
 
 
 def test_pages_name_verdict_quantity_number_and_case():
@@ -275,8 +284,8 @@ def test_pages_name_verdict_quantity_number_and_case():
         claim(name="d", paper_size="at > 99"),
         claim(name="e", statistic="mean", target="2 * depth + 9"),
     ]
-    entry = Entry(7, "- name: <x>")
-    results = [Checked(each, check(each, {"t": TABLE}), entry) for each in claims]
+    claims = [replace(each, line=7, source="- name: <x>") for each in claims]
+    results = [described(each, check(each, {"bounds": TABLE})) for each in claims]
     statements = {"Theorem 1": None, "Lemma 2": "is a definition"}
     papers = [(Paper("p", "A <title>", "c", claims, statements), results)]
     text = page("claims.md.j2", "demo", papers)
