@@ -11,7 +11,7 @@ import yaml
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, scratch_folder, sha256, write_text
 from ntk_workflow.bundle import archive, crate
-from ntk_workflow.cli import Argv, Parser, logger, run_main
+from ntk_workflow.cli import Argv, Parser, log, program
 from ntk_workflow.config import published, read_yaml
 from ntk_workflow.pages.rendering import render
 from ntk_workflow.provenance import jobs
@@ -19,10 +19,17 @@ from ntk_workflow.provenance.digests import LEFT_OUT
 from ntk_workflow.provenance.versions import PROJECT
 from ntk_workflow.snakemake_internals import records
 
-log = logger(__file__)
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file or a folder without what Python leaves in it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    else:
+        shutil.copyfile(source, target)
 
 
-@run_main
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
@@ -83,16 +90,3 @@ def main(argv: Argv = None) -> None:
             archive.pack(folder, temporary)
     size = args.output.stat().st_size / 1e6
     log.info("%d jobs, %.1f MB, sha256 %s", len(known["jobs"]), size, sha256(args.output))
-
-
-def copy(source: Path, target: Path) -> None:
-    """Copy a file or a folder without what Python leaves in it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_OUT))
-    else:
-        shutil.copyfile(source, target)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

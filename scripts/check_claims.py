@@ -8,12 +8,10 @@ from ntk_conditioning.files import write_text
 from ntk_workflow.claims.checking import check
 from ntk_workflow.claims.pages import counts, described, page
 from ntk_workflow.claims.papers import load
-from ntk_workflow.cli import Argv, Parser, logger, run_main
-
-log = logger(__file__)
+from ntk_workflow.cli import Argv, Parser, log, program
 
 
-@run_main
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--papers", type=Path, nargs="+", required=True, help="papers/*.yaml")
@@ -44,7 +42,3 @@ def main(argv: Argv = None) -> None:
     write_text(args.html, page("claims.html.j2", args.run, results))
     write_text(args.findings, page("findings.rst.j2", args.run, results))
     tables.write(args.output, "claims", tables.from_rows("claims", rows))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,7 +11,7 @@ from pypdf import PdfReader
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, write_text
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, SINGLE_COLUMN
-from ntk_workflow.cli import Argv, Parser, named_path, run_main
+from ntk_workflow.cli import Argv, Parser, named_path, program
 
 HEADER = f"""% The figures of a run for a paper: \\input{{captions}}, or copy what you need.
 % Their PDFs are included at their own size, for columns of {SINGLE_COLUMN:g} and pages of \
@@ -22,7 +22,7 @@ DOCUTILS = {"halt_level": 2, "warning_stream": False}
 DOCUTILS |= {"use_latex_citations": True, "legacy_column_widths": False}
 
 
-@run_main
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     for option, what in (("--figures", "PDF"), ("--captions", "caption (.rst)")):
@@ -57,7 +57,3 @@ def main(argv: Argv = None) -> None:
             shutil.copyfile(path, temporary)
     write_text(args.folder / "captions.tex", "\n".join(latex))
     write_text(args.folder / "captions.md", "\n".join(markdown))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

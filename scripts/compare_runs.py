@@ -12,14 +12,19 @@ from typing import Any
 from ntk_conditioning.files import scratch_folder, write_text
 from ntk_workflow.bundle import archive
 from ntk_workflow.bundle.signatures import made_by
-from ntk_workflow.cli import Argv, Parser, logger, not_negative, run_main
+from ntk_workflow.cli import Argv, Parser, log, not_negative, program
 from ntk_workflow.comparison import PARTS, compare, where
 from ntk_workflow.pages.rendering import render
 
-log = logger(__file__)
+
+def short(value: Any) -> str:
+    """Return a value for a cell of the page."""
+    text = f"{value:.17g}" if isinstance(value, float) else str(value)
+    text = "missing" if text in ("None", "nan") else " ".join(text.split()).replace("|", "\\|")
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-@run_main
+@program
 def main(argv: Argv = None) -> int:
     parser = Parser(description=__doc__)
     parser.add_argument("a", type=Path, metavar="A", help="folder of results, or bundle (.zip)")
@@ -42,14 +47,3 @@ def main(argv: Argv = None) -> int:
     given = {"found": found, "parts": PARTS, "different": different}
     sys.stdout.write(render("comparison.md.j2", **given, short=short, where=where))
     return 0 if found["equal"] else 1
-
-
-def short(value: Any) -> str:
-    """Return a value for a cell of the page."""
-    text = f"{value:.17g}" if isinstance(value, float) else str(value)
-    text = "missing" if text in ("None", "nan") else " ".join(text.split()).replace("|", "\\|")
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

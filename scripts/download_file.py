@@ -15,10 +15,8 @@ from ntk_conditioning import files
 from ntk_conditioning.errors import UserError
 from ntk_workflow import cli, downloads
 
-log = cli.logger(__file__)
 
-
-@cli.run_main
+@cli.program
 def main(argv: cli.Argv = None) -> None:
     parser = cli.Parser(prog="download_file.py", description=__doc__)
     add = parser.add_argument
@@ -42,13 +40,13 @@ def main(argv: cli.Argv = None) -> None:
         with lock, files.room_for(part, f"the file needs {args.bytes or 'more'} bytes there"):
             digest = files.sha256(target) if target.is_file() else None
             if digest in args.sha256:
-                log.info("%s is in place with the right sha256, nothing to do", target)
+                cli.log.info("%s is in place with the right sha256, nothing to do", target)
             else:
                 sources += args.urls
                 limit = 2 * args.bytes or 20_000_000_000
                 source, digest = downloads.fetch(part, sources, args.sha256, limit)
                 os.replace(part, target)
-                log.info("%s from %s, sha256 %s", args.name, source, digest)
+                cli.log.info("%s from %s, sha256 %s", args.name, source, digest)
     except downloads.SourceError as error:
         wrong = f", {target} has another sha256" if target.exists() else ""
         raise UserError(
@@ -59,7 +57,3 @@ def main(argv: cli.Argv = None) -> None:
     if args.receipt:  # without the source, which cannot change the content
         receipt = {"name": args.name, "bytes": target.stat().st_size, "sha256": digest}
         files.write_text(args.receipt, json.dumps(receipt) + "\n")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -8,11 +8,11 @@ it is what would be submitted. Targets, --configfile and --config are passed on 
 import sys
 from pathlib import Path
 
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow.cli import Argv, Parser, program
 from ntk_workflow.estimate import plan, report
 
 
-@run_main
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--profile", help="where the run would be: slurm, profiles/gpu")
@@ -28,7 +28,3 @@ def main(argv: Argv = None) -> None:
     profile = Path(args.profile or "profiles/default", "config.yaml")
     cluster = profile.exists() and "executor" in profile.read_text("utf-8")
     sys.stdout.write("\n".join(report(left, finished, cluster=cluster)) + "\n")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

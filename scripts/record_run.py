@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow.cli import Argv, Parser, program
 from ntk_workflow.config import published
 from ntk_workflow.named_values import named_values
 from ntk_workflow.provenance import versions
@@ -21,7 +21,7 @@ HEADING = """\
 """
 
 
-@run_main
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
@@ -42,7 +42,3 @@ def main(argv: Argv = None) -> None:
     }
     write_text(args.config_output, HEADING + text)
     write_text(args.versions_output, json.dumps(software, indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

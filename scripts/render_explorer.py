@@ -12,13 +12,25 @@ from markupsafe import Markup
 from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
 from ntk_workflow.claims.papers import load
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow.cli import Argv, Parser, program
 from ntk_workflow.explorer import data
 from ntk_workflow.explorer.charts import CHARTS
 from ntk_workflow.pages.rendering import render
 
 
-@run_main
+def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
+    """Let a name keep its colour, dash and shape whatever is shown, and depths have their ticks."""
+    for encoding in (layer["encoding"] for layer in chart["layer"]):
+        for channel in {"color", "shape", "strokeDash"} & set(encoding):
+            of = encoding[channel]
+            if of.get("type") == "nominal":
+                names = sorted({name for name in rows[of["field"]] if name is not None})
+                of["scale"] = {**of.get("scale", {}), "domain": names}
+        if "values" in encoding.get("x", {}).get("axis", {}):
+            encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
+
+
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--run", required=True, help="name of the run, for the title")
@@ -54,19 +66,3 @@ def main(argv: Argv = None) -> None:
         library=Markup(library.replace("</script", r"<\/script")),
     )
     write_text(args.output, page)
-
-
-def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
-    """Let a name keep its colour, dash and shape whatever is shown, and depths have their ticks."""
-    for encoding in (layer["encoding"] for layer in chart["layer"]):
-        for channel in {"color", "shape", "strokeDash"} & set(encoding):
-            of = encoding[channel]
-            if of.get("type") == "nominal":
-                names = sorted({name for name in rows[of["field"]] if name is not None})
-                of["scale"] = {**of.get("scale", {}), "domain": names}
-        if "values" in encoding.get("x", {}).get("axis", {}):
-            encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

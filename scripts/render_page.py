@@ -6,12 +6,12 @@ import pyarrow as pa
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow.cli import Argv, Parser, program
 from ntk_workflow.figures.listing import PAGES
 from ntk_workflow.pages.rendering import render
 
 
-@run_main
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     help_sources = "a table (.parquet), or the files of the record"
@@ -34,7 +34,3 @@ def main(argv: Argv = None) -> None:
         record = {path.stem.capitalize(): path.read_text(encoding="utf-8") for path in args.sources}
         page = render("texts.html.j2", title=PAGES["run"], texts=record)
     write_text(args.output, page)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

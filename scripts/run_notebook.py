@@ -16,7 +16,7 @@ from nbclient.exceptions import DeadKernelError
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, room_for
-from ntk_workflow.cli import Argv, Parser, run_main
+from ntk_workflow.cli import Argv, Parser, program
 from ntk_workflow.named_values import named_values
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -29,7 +29,22 @@ class ThisPython(AsyncKernelManager):
     transport_encryption = "auto"  # others on this machine may listen; ipykernel warns without it
 
 
-@run_main
+def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Return an executed notebook without times, versions, process numbers and absolute paths."""
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": KERNEL["language"]}}
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = {"tags": tags} if tags else {}
+        cell.id = "injected-parameters" if "injected-parameters" in tags else cell.id
+        for output in cell.get("outputs", []):
+            if output.output_type == "stream":
+                text = re.sub(r"\S*/ipykernel_\d+/\d+\.py", "cell", output.text)
+                # the environment first: it may lie inside the working folder
+                output.text = text.replace(f"{sys.prefix}/", "").replace(f"{Path.cwd()}/", "")
+    return notebook
+
+
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
@@ -80,22 +95,3 @@ def main(argv: Argv = None) -> None:
     with atomic(args.output) as temporary:
         nbformat.write(reproducible(nbformat.read(args.failed, as_version=4)), temporary)
     args.failed.unlink()
-
-
-def reproducible(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Return an executed notebook without times, versions, process numbers and absolute paths."""
-    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": KERNEL["language"]}}
-    for cell in notebook.cells:
-        tags = cell.metadata.get("tags", [])
-        cell.metadata = {"tags": tags} if tags else {}
-        cell.id = "injected-parameters" if "injected-parameters" in tags else cell.id
-        for output in cell.get("outputs", []):
-            if output.output_type == "stream":
-                text = re.sub(r"\S*/ipykernel_\d+/\d+\.py", "cell", output.text)
-                # the environment first: it may lie inside the working folder
-                output.text = text.replace(f"{sys.prefix}/", "").replace(f"{Path.cwd()}/", "")
-    return notebook
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

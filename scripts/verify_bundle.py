@@ -10,13 +10,11 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import scratch_folder, sha256
 from ntk_workflow.bundle import BundleError, archive, crate, verification
 from ntk_workflow.bundle.signatures import made_by
-from ntk_workflow.cli import Argv, Parser, logger, positive_integer, run_main
+from ntk_workflow.cli import Argv, Parser, log, positive_integer, program
 from ntk_workflow.config import own_programs
 
-log = logger(__file__)
 
-
-@run_main
+@program
 def main(argv: Argv = None) -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
@@ -56,7 +54,3 @@ def main(argv: Argv = None) -> None:
     if unchecked:
         log.info("not checked: %s", "; ".join(unchecked))
     log.info("%s: consistent; %s; sha256 %s", args.bundle, maker, sha256(args.bundle))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

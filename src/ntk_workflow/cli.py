@@ -23,11 +23,6 @@ class UsageError(UserError):
     """The command line is not one that the program takes."""
 
 
-def logger(file: str) -> logging.Logger:
-    """Return the logger of a module, from its ``__file__``."""
-    return logging.getLogger(f"ntk_workflow.{Path(file).stem}")
-
-
 def _number(kind: Any, what: str, fits: Callable[[Any], bool]) -> Callable[[str], Any]:
     """Return a type for `Parser.add_argument`: numbers that fit."""
 
@@ -138,10 +133,11 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def run_main(main: Callable[[Argv], int | None]) -> Callable[..., int]:
+def program(main: Callable[[Argv], int | None]) -> Callable[..., int]:
     """Return ``main`` with logging to stderr; its None is code 0, a user's mistake a line and 2.
 
-    A decorator. What is not the user's to mend is a defect of ours and keeps its traceback.
+    A decorator, which calls it where its file is the program that runs. What is not the user's to
+    mend is a defect of ours and keeps its traceback.
     """
 
     @wraps(main)
@@ -168,12 +164,6 @@ def run_main(main: Callable[[Argv], int | None]) -> Callable[..., int]:
             for package in packages:
                 package.removeHandler(handler)
 
-    return guarded
-
-
-def program(main: Callable[[Argv], int | None]) -> Callable[..., int]:
-    """Return ``main`` as `run_main` does, called at once if its file is the program that runs."""
-    guarded = run_main(main)
     if main.__module__ == "__main__":
         sys.exit(guarded())
     return guarded

@@ -43,7 +43,7 @@ def test_a_mistake_is_one_line(program, arguments, problem, tmp_path, monkeypatc
 
 def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, tmp_path):
     def called(error: Exception) -> str:
-        @cli.run_main
+        @cli.program
         def main(argv=None):
             raise error
 
@@ -58,7 +58,7 @@ def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, 
 
 
 def test_the_lines_of_both_packages_are_shown_during_the_call_only(capsys):
-    @cli.run_main
+    @cli.program
     def main(argv=None):
         logging.getLogger("ntk_conditioning.module").info("the science speaks")
 
