@@ -127,14 +127,9 @@ def resources_of(rule, **study):
     return jobs.resources_of(run, rule, gpu=gpu, **study)
 
 
-def as_command(text: str) -> str:
-    """Return a text as a part of a rule's command, for bash and for Snakemake's formatting."""
-    return shlex.quote(text).replace("{", "{{").replace("}", "}}") if text else ""
-
-
 # Jobs import the packages from the checkout, so that a cluster's node needs no install step. This
 # is in each command, as a `shell.prefix` would be in those of a workflow that uses the module, too.
-home = as_command(folder)
+home = shlex.quote(folder).replace("{", "{{").replace("}", "}}") if folder else ""
 python = f"PYTHONPATH={home}src PYTHONHASHSEED=0 python"
 placed = run.placed  # where a file of the run is for a program
 

@@ -59,19 +59,13 @@ rule extract_speech_features:
         "../envs/environment.yaml"
     threads: 4  # the archive is unpacked by one
     params:
-        subset=lambda w: run.catalogue[w.dataset]["options"]["subset"],
-        source=lambda w: datasets.local_files(run, w.dataset)["train_x"],
-        frames=lambda w: (config["speech"] | config["overrides"].get(w.dataset, {}))[
-            "frames"
-        ],
-        settings=lambda w: datasets.speech_options(run, w.dataset),
+        corpus=lambda w: datasets.speech_options(run, w.dataset),
         seed=config["seeds"][0],
         content=lambda w: datasets.own_content(run, w.dataset),
         code=code("scripts/extract_speech_features.py"),
     shell:
         f"{python} {home}scripts/extract_speech_features.py"
-        " --source {params.source:q} --subset {params.subset:q} --frames {params.frames}"
-        " {params.settings:q} --seed {params.seed} --threads {threads}"
+        " {params.corpus:q} --seed {params.seed} --threads {threads}"
         " --output {output.features:q} --index {output.index:q} 2> {log:q}"
 
 

@@ -9,6 +9,7 @@ from ntk_workflow import catalogue
 from ntk_workflow.catalogue import SPEECH
 from ntk_workflow.checks import require
 from ntk_workflow.config import did_you_mean
+from ntk_workflow.named_values import to_words
 from ntk_workflow.provenance import digests
 from ntk_workflow.run import GRID, STUDY_OF, Run, refuse, used_datasets
 
@@ -73,11 +74,14 @@ def content(path: str) -> str:
 
 
 def speech_options(run: Run, dataset: str) -> list[str]:
-    """Return the settings of speech features, and the user's alignments, as options."""
-    folder = run.catalogue[dataset]["options"].get("alignments")
-    values = sorted(run.config["speech"].items())
-    settings = [f"{key}={value}" for key, value in values if key != "frames"]
-    return [*([f"--alignments={folder}"] if folder else []), "--settings", *settings]
+    """Return where a corpus is, and how its frames become features, as options."""
+    options, exception = run.catalogue[dataset]["options"], run.config["overrides"].get(dataset, {})
+    words = ["--source", local_files(run, dataset)["train_x"], "--subset", options["subset"]]
+    words += ["--frames", str(exception.get("frames", run.config["speech"]["frames"]))]
+    if folder := options.get("alignments"):
+        words += ["--alignments", folder]
+    settings = to_words({k: v for k, v in sorted(run.config["speech"].items()) if k != "frames"})
+    return [*words, "--settings", *settings]
 
 
 def draw_options(run: Run, dataset: str, draw: str) -> list[str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -94,31 +94,25 @@ def _imported(text: str, path: Path, root: Path) -> Iterator[Path]:
 def path_digest(path: str | Path) -> str:
     """Return the sha256 (hex) of a file, or of the names and contents of all files in a folder.
 
-    It is empty if there is neither. Of `LARGE` data, sizes and times stand for contents: a workflow
-    asks for this whenever it is started, and a corpus has gigabytes.
+    It is empty if there is neither. What Python leaves in folders does not count. Of `LARGE` data,
+    sizes and times stand for contents: a workflow asks for this whenever it is started, and a
+    corpus has gigabytes.
     """
     path = Path(path)
-    files = sorted(file for file in path.rglob("*") if file.is_file()) or [path]
-    if not files[0].is_file():
-        return hashlib.sha256().hexdigest() if path.is_dir() else ""
-    states = [file.stat() for file in files]
-    if sum(state.st_size for state in states) >= LARGE:
-        contents = [f"{state.st_size} {state.st_mtime_ns}" for state in states]
-    elif files == [path]:
+    if not path.exists():
+        return ""
+    inside = sorted(file for file in path.rglob("*") if file.is_file() and not _left(file))
+    states = {file: file.stat() for file in (inside if path.is_dir() else [path])}
+    large = sum(state.st_size for state in states.values()) >= LARGE
+    if path.is_file() and not large:
         return sha256(path)
-    else:
-        contents = [sha256(file) for file in files]
-    names = (file.relative_to(path).as_posix() for file in files)
-    listing = "\n".join(f"{name} {content}" for name, content in zip(names, contents, strict=True))
-    return hashlib.sha256(listing.encode()).hexdigest()
+    lines = [
+        f"{file.relative_to(path).as_posix()} "
+        + (f"{state.st_size} {state.st_mtime_ns}" if large else sha256(file))
+        for file, state in states.items()
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def folder_digest(paths: Iterable[str | Path]) -> str:
-    """Return the sha256 (hex) of files and of all files in folders, but for what Python leaves."""
-    digest = hashlib.sha256()
-    for path in map(Path, paths):
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            left = any(fnmatch.filter(file.parts, pattern) for pattern in LEFT_OUT)
-            if file.is_file() and not left:
-                digest.update(f"{file.name} {path_digest(file)}".encode())
-    return digest.hexdigest()
+def _left(file: Path) -> bool:
+    return any(fnmatch.filter(file.parts, pattern) for pattern in LEFT_OUT)
