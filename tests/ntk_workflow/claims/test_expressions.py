@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from ntk_workflow.claims.checking import evaluate
-from ntk_workflow.claims.papers import Claim, ClaimError, columns, read_paper
+from ntk_workflow.claims.papers import Claim, ClaimError, columns
 
 CLAIM = {"name": "a", "place": "p", "kind": "theory", "statement": "s", "table": "t"}
 CLAIM |= {"quantity": "value", "comparison": "<", "target": "8"}
@@ -53,10 +53,3 @@ def test_a_mistake_is_one_line_with_paper_claim_and_expression(text):
         evaluate(Claim("p", **CLAIM), ROWS, text)
     assert str(refused.value).startswith(f"p: claim a: {text!r}: ")
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("key", ["quantity", "target", "where", "paper_size"])
-def test_what_is_no_expression_is_refused_when_the_paper_is_read(key):
-    content = {"title": "t", "citation": "c", "claims": [CLAIM | {key: "depth +"}]}
-    with pytest.raises(ClaimError, match=rf"^claim a: {key}: 'depth \+': invalid syntax$"):
-        read_paper("p", content)
