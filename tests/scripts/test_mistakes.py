@@ -1,8 +1,5 @@
 """Mistakes in the arguments of programs that need no data for it, and what all programs share."""
 
-import logging
-import platform
-
 import aggregate_table
 import measure_activations
 import measure_precision
@@ -60,19 +57,6 @@ def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, 
     for defect in (KeyError("a"), RuntimeError("shapes differ")):
         with pytest.raises(type(defect)):
             called(defect)
-
-
-def test_the_lines_of_both_packages_are_shown_during_the_call_only(capsys, monkeypatch):
-    @cli.run_main
-    def main(argv=None):
-        logging.getLogger("ntk_conditioning.module").info("the science speaks")
-
-    monkeypatch.setenv("NTK_JOB", "1")  # a job says on what kind of machine it runs
-    for _ in range(2):
-        assert main([]) == 0
-    logging.getLogger("ntk_workflow.module").info("after the call")
-    lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-    assert lines == [f"host {platform.system()} {platform.machine()}", "the science speaks"] * 2
 
 
 @pytest.mark.usefixtures("one_thread")

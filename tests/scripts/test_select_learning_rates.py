@@ -46,8 +46,3 @@ def test_best_rates_are_written_and_edges_are_logged(arguments, capsys, criterio
     assert [row["relative_rate"] for row in best] == rates
     places = [f"fig3/tiny/mlp/relu/depth-{depth}" for depth in LOSSES]
     assert logged == [f"{place}: {line}" for place, line in zip(places, advice, strict=True)]
-
-
-def test_a_mistake_is_one_line(arguments, refusal):
-    line = refusal(select_learning_rates, to_words(arguments | {"criterion": "test_accuracy"}))
-    assert "fig3/tiny/mlp/relu/0: no test samples" in line
