@@ -4,7 +4,6 @@ import aggregate_table
 import measure_activations
 import measure_precision
 import pytest
-import record_run
 import render_page
 import run_claim_experiments
 import threadpoolctl
@@ -18,7 +17,6 @@ OUTPUT = "--output=table.parquet"
 PRECISION = f"--samples=4 --dim=3 --width=16 --depths 0 --points=5 --seeds 1 {OUTPUT}"
 LARGE = PRECISION.replace("=4", "=2000000").replace("=3", "=2000001")
 EXPERIMENTS = f"--papers liu2023relu --widths 32 16 --depths 1 --seeds 1 {OUTPUT}"
-RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --config seeds"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +28,6 @@ RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --
         (measure_activations, "--activation norm_relu", "did you mean 'normrelu'"),
         (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
         (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
-        (record_run, RECORD, "--config: 'seeds' is not of the form NAME=VALUE"),
         (render_page, "--sources spectra.parquet", "there are pages of datasets, conditioning, "),
         (render_page, "--sources config.yaml", "config.yaml does not exist"),
         (run_claim_experiments, EXPERIMENTS, "--widths [32, 16]: give two or more, ascending"),

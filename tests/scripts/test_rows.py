@@ -175,12 +175,6 @@ def test_blocks_and_networks_are_drawn_by_streams_of_their_own(row, folder):
     assert found["lambda_max"] == pytest.approx(expected.lambda_max, rel=1e-12)
 
 
-def test_angles_at_infinite_width_of_a_whole_dataset_have_no_seed(row, folder):
-    assert row("infinite_min_angle", seeds="")[1:] == ([("1", "None"), ("3", "None")], [])
-    assert tables.read(folder / "row.parquet", "angles")["seed"].to_pylist() == [None, None]
-    assert row("infinite_min_angle", seeds="")[1:] == ([], [("1", "None"), ("3", "None")])
-
-
 @pytest.mark.parametrize(
     ("program", "options", "resources"),
     [
