@@ -29,7 +29,6 @@ EXPERIMENTS = f"--papers liu2023relu --widths 32 16 --depths 1 --seeds 1 {OUTPUT
         (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
         (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
         (render_page, "--sources spectra.parquet", "there are pages of datasets, conditioning, "),
-        (render_page, "--sources config.yaml", "config.yaml does not exist"),
         (run_claim_experiments, EXPERIMENTS, "--widths [32, 16]: give two or more, ascending"),
     ],
 )
