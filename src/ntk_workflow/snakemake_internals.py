@@ -1,8 +1,7 @@
 """What the workflow needs of Snakemake and its documentation does not promise.
 
-Everything undocumented stands here, and tests/ntk_workflow/test_snakemake_internals.py and
-tests/scripts/test_bundle_run.py touch each attribute, so that a new version of Snakemake fails
-there and not at a user's.
+Everything undocumented stands here, and the tests of whole runs touch each attribute, so that a
+new version of Snakemake fails there and not at a user's.
 """
 
 from collections.abc import Callable

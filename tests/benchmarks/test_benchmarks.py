@@ -1,12 +1,10 @@
 """The benchmarks at tiny sizes: what they write, and what they refuse to compare."""
 
-import doctest
 import importlib
 import io
 import json
 import sys
 from contextlib import redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,15 +16,11 @@ import torch
 from benchmarks import __main__ as program
 from benchmarks import (
     block,
-    checkpoints,
     conditioning,
     gpu,
     gpu_training,
     loops,
-    memory,
-    module_problem,
     report,
-    timing,
     training,
     workers,
 )
@@ -59,11 +53,6 @@ def written(folder: Path, name: str) -> tuple[dict[str, Any], str]:
     section = text.split(f"<!-- {name}: written by python -m benchmarks {name} -->\n")[1]
     result = json.loads((folder / "results" / f"{name}.json").read_text(encoding="utf-8"))
     return result, section.split(f"<!-- end of {name} -->")[0]
-
-
-def test_modules_have_working_examples():
-    for module in (report, timing, checkpoints, module_problem):
-        assert doctest.testmod(module).failed == 0
 
 
 def test_a_peer_is_timed_if_its_kernel_is_the_same(tmp_path, monkeypatch):
@@ -99,18 +88,6 @@ def test_all_ways_end_with_the_same_weights_and_other_eigenvalues_are_refused():
     assert conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-9)) == pytest.approx(1e-9)
     with pytest.raises(DifferentResultError, match="not compared"):
         conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-7))
-
-
-@pytest.mark.parametrize("wrong", [{"rates": (0.5, 1.03)}, {"n": 32}, {"rates": (0.5, np.nan)}])
-def test_another_training_is_refused(wrong):
-    ensemble, other = NETWORKS.ensemble(epochs=1), replace(NETWORKS, **wrong)
-    start = loops.weights(ensemble)
-    loop = loops.PlainLoop(other, start)
-    loop.epoch()
-    for _ in range(2):
-        ensemble.advance()
-    with pytest.raises(DifferentResultError, match=r"a loop: .* not compared"):
-        loops.require_same_weights("a loop", loop.weights(), loops.weights(ensemble), start)
 
 
 def called(command: list[str], **_: Any) -> SimpleNamespace:
@@ -152,20 +129,3 @@ def test_benchmarks_of_devices_on_this_processor(benchmark, tmp_path):
     assert all(point["seconds"].keys() == ways.keys() for point in points)
     assert all({"extremes", "angle"} < p["differences"].keys() for p in points if benchmark is gpu)
     assert "not measured" in section or benchmark is gpu_training  # targets are of another size
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
-def test_without_a_device_nothing_is_written(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(program, "hold_process", lambda threads: None)
-    assert program.main(["gpu", "--folder", str(tmp_path)]) == 2
-    assert "gpu: there is no CUDA device here, so nothing is measured" in caplog.text
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(not memory.STATUS.exists(), reason="only Linux tells it")
-def test_peak_memory_is_at_least_the_result():
-    sizes = {"n": 1000, "depth": 1, "d": 4, "width": 8}
-    peak = memory.peak("ntk", threads=1, **sizes)
-    assert 0.95 < peak.growth / Problem(**sizes).kernel_bytes < 3
-    assert peak.process > peak.growth
-    assert peak.seconds > 0

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from docs.build import __main__ as build
+from docs.site import gallery
 from ntk_workflow.figures.listing import target
-from tests.support import mutants
 
 ROOT = Path(__file__).parents[2]
 FOLDERS_OF_PAGES = (".", ".github", "docs", "results", "profiles", "resources")
@@ -119,7 +119,19 @@ def test_every_requirement_is_locked_and_conda_has_the_same_pins():
     assert re.findall("^[^#].*", text_of("envs/torch.txt"), re.M) == ["torch==2.13.0"]
 
 
-def test_every_bug_that_is_planted_replaces_a_text_that_its_file_has_once():
-    """`python -m tests.support.mutants` itself is run by hand."""
-    for mutant in mutants.mutants():
-        assert mutant.planted(ROOT)
+def test_the_navigation_has_every_page_of_the_documentation():
+    nav = text_of("docs/mkdocs.yml").partition("\nnav:")[2]
+    pages = {f"docs/{page.name}" for page in ROOT.glob("docs/*.md")}
+    assert pages - {*re.findall(r"docs/\w+\.md", nav)} == set()
+
+
+def test_the_gallery_has_every_figure_with_its_command_and_pictures():
+    page = gallery.page()
+    for figure in yaml.safe_load(text_of("notebooks/figures.yaml")):
+        assert f"`{figure}`" in page
+        assert f"```\nsnakemake {target(figure)}\n```" in page
+    shown = re.findall(r"\]\((.*?\.png)\)", page)
+    assert {f"docs/{name}" for name in shown} <= {f"docs/{p.name}" for p in ROOT.glob("docs/*.png")}
+    demo = {path.name for path in ROOT.glob("docs/*_demo.png")}
+    assert demo <= {*shown}, "a picture is called docs/<target>_demo.png"
+    assert ":math:" not in page

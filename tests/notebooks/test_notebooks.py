@@ -22,6 +22,7 @@ from pypdf import PdfReader
 from ntk_conditioning import tables
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
 from ntk_conditioning.tables import TABLES
+from ntk_workflow.config import read_yaml
 from ntk_workflow.named_values import named_values, to_words
 from ntk_workflow.plan import figures
 from ntk_workflow.run import STUDY_OF
@@ -73,18 +74,41 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
     assert defaults == named_values(words, option="--parameters")
 
 
+@pytest.fixture
+def draw(tmp_path, monkeypatch, capsys):
+    """Return a function that executes a notebook and returns what its cells show.
+
+    Warnings are errors here, and nothing is printed.
+    """
+    shown: list[Any] = []
+    monkeypatch.setattr(sys, "displayhook", shown.append)
+
+    def call(figure: str, parameters: dict[str, Any]) -> list[Any]:
+        given = {suffix: str(tmp_path / f"figure.{suffix}") for suffix in ("pdf", "png")}
+        names: dict[str, Any] = {}
+        with matplotlib.rc_context(), pd.option_context("display.width", 400):
+            for cell in nbformat.read(FOLDER / f"{figure}.ipynb", as_version=4).cells:
+                if cell.cell_type == "code":
+                    statements = ast.Interactive(ast.parse(cell.source).body)
+                    exec(compile(statements, cell.id, "single"), names)
+                    names |= parameters | given if cell.id == "parameters" else {}
+            pyplot.close("all")
+        assert capsys.readouterr() == ("", "")
+        assert any(isinstance(value, SavedFigure) for value in shown)
+        assert Path(given["png"]).read_bytes().startswith(b"\x89PNG")
+        return shown
+
+    return call
+
+
 @pytest.mark.slow
 @every_figure
-def test_an_executed_notebook_shows_its_figure_and_nothing_is_printed(figure, finished):  # noqa: F811
-    """No warnings either, which would be."""
-    path = finished.folder / f"results/ci/notebooks/{figure}.ipynb"
-    cells = nbformat.read(path, as_version=4).cells
-    shown = [output for cell in cells for output in cell.get("outputs", [])]
-    assert {output.output_type for output in shown} == {"execute_result"}
-    assert any("image/png" in output.data for output in shown)
-    texts = [output.data["text/plain"] for output in shown]
-    assert not re.search(r"Empty DataFrame|Series\(\[\]", "".join(texts))
-    (page,) = PdfReader(finished.folder / f"results/ci/figures/{figure}.pdf").pages
+def test_a_notebook_draws_its_figure(figure, finished, draw, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(finished.folder)
+    words = figures.notebook_parameters(run_of(read_yaml(ROOT / "config/ci.yaml")), figure)
+    shown = draw(figure, named_values(words, option="--parameters"))
+    assert not re.search(r"Empty DataFrame|Series\(\[\]", "".join(map(repr, shown)))
+    (page,) = PdfReader(tmp_path / "figure.pdf").pages
     width, height = (float(points) / 72 for points in page.mediabox[2:])
     assert any(width == pytest.approx(column) for column in (SINGLE_COLUMN, DOUBLE_COLUMN))
     assert height <= PAGE
@@ -139,34 +163,14 @@ def poor(finished, tmp_path_factory) -> tuple[Path, dict[str, Any]]:  # noqa: F8
     return folder, config
 
 
-def execute(notebook: Path, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the variables of a notebook that was executed with these parameters."""
-    names: dict[str, Any] = {}
-    for cell in nbformat.read(notebook, as_version=4).cells:
-        if cell.cell_type == "code":
-            statements = ast.Interactive(ast.parse(cell.source).body)
-            exec(compile(statements, cell.id, "single"), names)
-            names |= parameters if cell.id == "parameters" else {}
-    return names
-
-
 POOR = [name for name, spec in FIGURES.items() if spec["tables"]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", POOR)
-def test_a_notebook_draws_its_figure_of_a_poor_run(figure, poor, tmp_path, monkeypatch):
-    """Its warnings are errors here."""
+def test_a_notebook_draws_its_figure_of_a_poor_run(figure, poor, draw, monkeypatch):
     monkeypatch.chdir(ROOT)
     (folder, config), spec = poor, FIGURES[figure]
     parameters = {name: config[name] for name in spec.get("parameters", [])}
     parameters |= {f"{name}_table": f"{folder}/{name}.parquet" for name in spec["tables"]}
-    parameters |= {suffix: str(tmp_path / f"figure.{suffix}") for suffix in ("pdf", "png")}
-    words = named_values(to_words(parameters), option="--parameters")
-    values: list[Any] = []
-    monkeypatch.setattr(sys, "displayhook", values.append)
-    with matplotlib.rc_context(), pd.option_context("display.width", 400):
-        execute(FOLDER / f"{figure}.ipynb", words)
-        pyplot.close("all")
-    assert any(isinstance(value, SavedFigure) for value in values)  # which is shown
-    assert Path(parameters["png"]).read_bytes().startswith(b"\x89PNG")
+    draw(figure, named_values(to_words(parameters), option="--parameters"))

@@ -107,15 +107,6 @@ def test_a_failed_notebook_is_kept_and_no_output(toy, capfd, cell, problem):
     assert not list(toy.output.parent.iterdir())
 
 
-def test_a_full_disk_is_one_line(toy, capfd):
-    toy.write(DRAW)
-    toy.failed.parent.mkdir()
-    toy.failed.symlink_to("/dev/full")
-    assert toy.run() == 2
-    problem = f"cannot write {toy.failed}: No space left on device; make room and run again"
-    assert one_line(capfd) == f"run_notebook: error: {problem}"
-
-
 def test_other_parameters_and_other_files_are_refused_before_anything_runs(toy, capfd):
     assert toy.run() == 2
     assert f"No such file or directory: '{toy.notebook}'" in one_line(capfd)

@@ -7,8 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from ntk_conditioning.data import datasets, readers
-from ntk_conditioning.data.prepared import SCALINGS
+from ntk_conditioning.data import datasets
 from ntk_workflow.catalogue import dataset_source, shape_of
 from ntk_workflow.config import read_yaml
 
@@ -22,15 +21,6 @@ SCHEMA = read_yaml(ROOT / "schemas/datasets.schema.yaml")
 def mistake(catalogue: object) -> str | None:
     error = best_match(Draft202012Validator(SCHEMA).iter_errors(catalogue))
     return None if error is None else f"{error.json_path}: {error.message}"
-
-
-def test_the_schema_is_one_and_describes_every_key():
-    Draft202012Validator.check_schema(SCHEMA)
-    parts, keys = SCHEMA["$defs"], SCHEMA["$defs"]["entry"]["properties"]
-    for part in (*parts.values(), keys["files"]):
-        assert all("description" in spec for spec in part.get("properties", {}).values())
-    assert tuple(keys["scaling"]["enum"]) == SCALINGS
-    assert set(keys["reader"]["enum"]) == readers.READERS.keys()
 
 
 def test_the_catalogues_fit_the_schema_and_the_subsets_stack_on_the_official_one():
@@ -57,30 +47,23 @@ def test_downloads_have_an_address_a_size_and_a_citation_and_a_name_stands_for_o
 
 
 FILE = CATALOGUE["mnist"]["files"]["train_x"]
-ONE, BOTH = {"train_x": FILE}, {"train_x": FILE, "test_x": FILE}
+ONE = {"train_x": FILE}
 PHONES = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
 
 # The reader of an entry, its keys, and what the schema says.
 ENTRIES = [
     ("npz", {"path": "x.npz"}, None),
-    ("npz", {"files": BOTH}, None),
     ("csv", {"path": "x", "options": {"labels": None}}, None),
     ("svhn", {"path": "x.mat", "sha256": "0" * 64, "options": {"classes": [0, 2]}}, None),
     ("librispeech", {"files": ONE, "options": PHONES}, None),
     ("npz", {}, ": 'path' is a required property"),
     ("idxx", {"path": "x"}, ".reader: 'idxx' is not one of"),
-    ("npz", {"path": "x", "typo": 1}, ": 'typo' is not one of"),
     ("npz", {"path": "x", "options": {"lable": "y"}}, ".options: Addit"),
-    ("npz", {"files": {"train_x": FILE, "train_y": FILE}}, ".files: 'tr"),
-    ("csv", {"path": "x"}, ": 'options' is a required property"),
     ("svhn", {"path": "x.mat"}, ": 'sha256' is a required property"),
     ("cifar10", {"path": "x", "options": {"classes": [1, 1]}}, ".options.classes: [1, 1] has non-"),
-    ("idx", {"files": {"train_y": FILE}, "value_range": [0, 255]}, ".files: 'train_x' is a req"),
     ("idx", {"files": ONE | {"test_y": FILE}}, ".files: 'test_x' is a dependency of 'te"),
     ("librispeech", {"path": "x", "options": PHONES | {"frames": 9}}, ".options"),
     ("npz", {"files": {"train_x": FILE | {"name": "../x"}}}, ".files.train_x.name: '../x' does"),
-    ("npz", {"files": {"train_x": FILE | {"sha256": ["abc"]}}}, ".files.train_x.sha256[0]: 'abc'"),
-    ("npz", {"files": {"train_x": FILE | {"urls": ["ftp://x"]}}}, ".files.train_x.urls[0]: 'ftp:/"),
 ]
 
 

@@ -1,11 +1,12 @@
-"""Which device a program computes on, and that jobs on one machine never share a GPU."""
+"""A job uses no more cores and memory than it was given, and never shares a GPU."""
 
+import math
 import os
 
 import pytest
 import torch
 
-from ntk_workflow import cli, devices
+from ntk_workflow import allocation, cli, devices
 from ntk_workflow.devices import VISIBLE
 
 
@@ -65,3 +66,19 @@ def test_jobs_never_share_a_gpu_and_wait_for_one(machine, tmp_path, monkeypatch)
     assert [devices.hold_one(gpus, tmp_path) for _ in range(2)] == gpus
     monkeypatch.setattr(devices.time, "sleep", lambda _: devices._held[1].release())
     assert devices.hold_one(gpus, tmp_path) == gpus[1]
+
+
+def test_threads_and_memory_are_at_most_what_is_given(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)}, raising=False)
+    for granted, given in (("3", 3), ("64", 8)):
+        monkeypatch.setenv("SLURM_CPUS_PER_TASK", granted)
+        assert cli.threads_given("12") == given
+    monkeypatch.delenv("SLURM_CPUS_PER_TASK")
+    assert cli.threads_given("12") == 8
+    monkeypatch.delattr(os, "sched_getaffinity")  # macOS binds no process
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert allocation.cores() == 6
+    # what Slurm says, in MB, and what is left beside Snakemake; 0 is no limit
+    for megabytes, left in (("3000", 3000 * 2**20 - 10**9), ("1000", 500 * 2**20), ("0", math.inf)):
+        monkeypatch.setenv("SLURM_MEM_PER_NODE", megabytes)
+        assert allocation.granted_bytes() == left

@@ -54,13 +54,6 @@ def test_the_estimate_of_a_cluster_is_what_would_be_submitted(folder, estimated)
     assert "attempts of a day" not in text  # ten seeds of a ResNet-110 are ten jobs
 
 
-def test_snakemakes_own_message_is_shown(estimated):
-    code, _, message = estimated("fig2", *CI)
-    assert code == 2
-    assert "no target 'fig2'; did you mean liu2023relu_fig2 or agarwal2021deep_fig2?" in message
-    assert message.splitlines()[-1].startswith("estimate_costs: error: Snakemake cannot plan")
-
-
 def job(seconds: float, **values) -> dict:
     size = {"rule": "compute_spectrum", "seconds": seconds, "cores": 1, "GPUs": 0, "GB": 2}
     size |= {"asks for": 1, "account": "not set", "partition": "not set"}

@@ -19,11 +19,11 @@ def few(monkeypatch):
 
 
 def test_a_table_of_ones_own_gets_a_page_and_a_table(few, tmp_path: Path):
-    x = np.random.default_rng(0).standard_normal((40, 3))
-    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(kind=["x", "y"] * 20)
+    x = np.random.default_rng(0).standard_normal((16, 3))
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(kind=["x", "y"] * 8)
     frame.to_csv(tmp_path / "mine.csv", index=False)
     frame.to_parquet(tmp_path / "mine.parquet", index=False)
-    save_prepared(tmp_path / "mine.npz", PreparedSamples("m", x, np.tile([0, 1], 20)))
+    save_prepared(tmp_path / "mine.npz", PreparedSamples("m", x, np.tile([0, 1], 8)))
     pages = []
     named = {"labels": "kind"}
     for suffix, labels in (("csv", named), ("parquet", named), ("npz", {})):

@@ -5,24 +5,17 @@ from pathlib import Path
 
 import check_claims
 import pytest
-import run_claim_experiments
 import yaml
 
 from ntk_conditioning import tables
+from tests.workflow.conftest import finished  # noqa: F401  the fixture
 
 PAPER = Path(__file__).parents[2] / "papers" / "liu2023relu.yaml"
 
 
-def measure(folder: Path) -> Path:
-    output = folder / "claim_experiments.parquet"
-    options = "--papers liu2023relu --widths 64 128 256 --depths 1 2 --seeds 1 --threads 1"
-    assert run_claim_experiments.main([*options.split(), f"--output={output}"]) == 0
-    return output
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory) -> Path:
-    return measure(tmp_path_factory.mktemp("tables"))
+@pytest.fixture
+def measured(finished) -> Path:  # noqa: F811
+    return finished.folder / "results/ci/tables/claim_experiments.parquet"
 
 
 def arguments(folder: Path, paper: Path, table: Path) -> list[str]:
@@ -39,7 +32,8 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
     assert {row["claim"] for row in rows} == {claim["name"] for claim in claims}
     for row in rows:  # only the experiments' table was given
         untested = row["verdict"] == "not tested in this run"
-        assert untested == (row["table"] != "claim_experiments"), row["claim"]
+        wide = row["claim"] == "finite_linear_rate"  # which needs wider networks
+        assert untested == (wide or row["table"] != "claim_experiments"), row["claim"]
         assert untested == (row["measured"] is None)
     for name in ("claims.md", "claims.html"):
         text = html.unescape((tmp_path / name).read_text(encoding="utf-8"))
@@ -61,12 +55,7 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
     for changes, message in (
         ([{"kind": "guess"}], "liu2023relu.yaml: claims[0].kind: 'guess' is not one of"),
         ([{"colour": "red"}], "unknown key 'claims[0].colour'; known: comparison"),
-        ([{"where": 5}], "claims[0].where: 5 is not of type 'string', or 5 is not"),
         ([{"quantity": "valeu"}], "claim a: quantity: there is no column 'valeu' in claim_exp"),
-        (
-            [{"target": "log(value"}],
-            "liu2023relu.yaml: claim a: target: 'log(value': '(' was never",
-        ),
         ([{"where": ["at <"]}], "claim a: where: 'at <': invalid syntax"),
         ([{}, {}], "liu2023relu.yaml: claims named twice: a"),
         ([{"paper_size": "width +"}], "claim a: paper_size: 'width +': invalid syntax"),

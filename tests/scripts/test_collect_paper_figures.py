@@ -47,9 +47,3 @@ def test_figures_are_collected_with_their_captions(given):
         r"**Angles & more of 2.** The angle $\theta_{\mathrm{in}}$ of 100 % of the *inputs* "
         r"(“_” and # are signs); $\kappa^{-1}$ as well."
     ) in markdown.splitlines()
-
-
-def test_what_is_no_caption_is_refused(given, refusal):
-    (given / "one_fig2.rst").write_text(":unknown:`role`", encoding="utf-8")
-    line = refusal(collect_paper_figures, arguments(given))
-    assert line.startswith(f"{given / 'one_fig2.rst'}: not reStructuredText")

@@ -7,8 +7,6 @@ import zipfile
 from pathlib import Path
 
 import compare_runs
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ntk_workflow.bundle import archive
@@ -141,18 +139,6 @@ def damaged_table(folder: Path) -> Path:
     return folder
 
 
-def aliases(folder: Path) -> Path:
-    """A record that stands for gigabytes."""
-    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]
-    (folder / "record/config.yaml").write_text("\n".join(lines))
-    return folder
-
-
-def without_keys(folder: Path) -> Path:
-    pq.write_table(pa.table({"x": [1]}), folder / "tables/claims.parquet")
-    return folder
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -162,8 +148,6 @@ def without_keys(folder: Path) -> Path:
         (changed_bundle, r"no bundle: .*versions\.json sha256 validation failed"),
         (bomb, "larger than the archive: a zip bomb"),
         (damaged_table, "table claims is damaged"),
-        (without_keys, "does not name its keys"),
-        (aliases, "config.yaml: it has aliases"),
     ],
 )
 def test_what_is_no_run_is_one_line(run, refusal, damage, message):

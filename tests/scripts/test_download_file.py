@@ -118,11 +118,6 @@ def test_the_next_run_and_another_source_continue(server, get, refusal, mirror):
     assert server.ranges[-1] not in (None, "bytes=0-")
 
 
-def test_a_server_that_cannot_continue_sends_the_whole(server, get):
-    get(replace(CUT, ranges=False), replace(PLAN, ranges=False))
-    assert server.ranges[1].startswith("bytes=")
-
-
 @pytest.mark.parametrize("partial_file", [OTHER[:100_000], OTHER + OTHER, CONTENT])
 def test_a_partial_file_of_another_run_is_judged_by_its_sha256(server, get, part, partial_file):
     part.write_bytes(partial_file)
@@ -169,13 +164,9 @@ def test_sources_are_tried_in_order_and_all_are_named(server, refusal, target):
     urls = [server.url("/a"), "ftp://x/y", server.url("/b")]
     line = refusal(mirror=server.url("/base/"), urls=urls)
     assert server.paths == [f"/base/{NAME}", "/a", "/b"]
-    first, second, fourth = (f"{server.url(path)}: 404 Not Found" for path in server.paths)
-    assert line == (
-        f"download_file: error: {NAME} cannot be fetched: {first}; {second}; ftp://x/y: No "
-        f"connection adapters were found for 'ftp://x/y'; {fourth}; get the file with sha256 "
-        f"{'0' * 64} by hand and save it as {target}, or name a mirror that has it: "
-        "--config mirror=DIR"
-    )
+    first, second, fourth = (f"{server.url(path)}: 404 Not Found; " for path in server.paths)
+    assert f"cannot be fetched: {first}{second}ftp://x/y: No connection adapters" in line
+    assert f"{fourth}get the file with sha256 {'0' * 64} by hand and save it as {target}" in line
     assert "cannot be fetched: no mirror is given and no address is known;" in refusal(urls=[])
 
 

@@ -72,20 +72,15 @@ def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys):
 
 
 def test_a_mistake_is_one_line(tree, tmp_path, refusal, monkeypatch):
-    (tmp_path / "other.ctm").write_text("1-1-0001 1 0 0.5 AH1\n")
-    for options, problem in (
-        ("--frames 100000", f"100000 frames asked for, but the corpus has {FRAMES}; lower"),
-        (f"--alignments {tmp_path}", "0 are shorter than a frame, 4 have no alignment"),
-    ):
-        call = arguments(tmp_path, tree, *options.split())
-        assert problem in refusal(extract_speech_features, call)
+    call = arguments(tmp_path, tree, "--frames=100000")
+    problem = f"100000 frames asked for, but the corpus has {FRAMES}; lower"
+    assert problem in refusal(extract_speech_features, call)
     name = f"LibriSpeech/{SUBSET}/328/129766/328-129766-0000.flac"
     data = bytearray((tree / name).read_bytes())
     data[len(data) // 2] ^= 1
     (tree / name).write_bytes(data)
-    for threads in ("1", "3"):
-        call = arguments(tmp_path, tree, "--threads", threads)
-        assert f"{name.partition('/')[2]}: " in refusal(extract_speech_features, call)
+    call = arguments(tmp_path, tree, "--threads", "3")
+    assert f"{name.partition('/')[2]}: " in refusal(extract_speech_features, call)
     monkeypatch.setattr("os.sysconf", lambda _name: 1000)  # a million bytes
     call = arguments(tmp_path, tree, "--settings", "stack_left=100")
     assert "numbers are 0 GB, more than the 0 GB of memory" in refusal(

@@ -66,20 +66,6 @@ def test_a_kernel_is_the_ntk_of_the_networks_that_are_trained(folder):
         assert (row["activation"], row["depth"], row["model"]) == ("tanh", 2, "mlp")
 
 
-def test_a_linear_network_of_fewer_samples_has_one_by_its_factor(folder):
-    """Even a condition number whose kernel would have no digit of it."""
-    x = np.random.default_rng(1).standard_normal((6, 9))
-    x[5] = x[4] + 1e-9 * x[5]
-    write_samples(folder, x, np.arange(6))
-    (row,) = kernel(folder, depth=3, activation="linear", seeds=(1,))
-    init = generator(1, "init")
-    mlp = init_mlp(9, depth=3, width=16, activation="linear", generator=init)
-    factor = empirical.linear_factor(mlp, torch.from_numpy(x)).numpy()
-    expected = conditioning.conditioning_from_factor(factor)
-    assert row["kappa"] > 1e17
-    assert row["kappa"] == pytest.approx(expected.kappa, rel=1e-4)  # digits that are left
-
-
 def test_of_many_samples_a_part_is_taken_and_what_is_held_out_is_no_part_of_it(folder, monkeypatch):
     x = load_prepared(folder / "train.npz").x
     monkeypatch.setattr(networks, "MOST_SAMPLES", 8)
@@ -128,9 +114,3 @@ def test_rates_are_multiples_of_every_seeds_own_critical_rate_or_of_the_smallest
         of_seed = [each for each in every if each["seed"] == seed]
         assert kernel(folder, **relative, seeds=(seed,), **others) == [row]
         assert tables.read(curves, "training").to_pylist() == of_seed
-
-
-def test_torch_modules_have_a_kernel_only_if_their_rates_need_it(folder):
-    size = {"model": "fc_layer_norm", "depth": 2, "width": 4}
-    assert kernel(folder, **size, rate_unit="one") == []
-    assert len(kernel(folder, **size)) == len(SEEDS)

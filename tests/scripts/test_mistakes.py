@@ -1,13 +1,9 @@
 """Mistakes in the arguments of programs that need no data for it, and what all programs share."""
 
-import logging
-
 import aggregate_table
 import measure_activations
 import measure_precision
 import pytest
-import record_run
-import render_page
 import threadpoolctl
 import torch
 
@@ -18,7 +14,6 @@ from tests.support.rows import write
 OUTPUT = "--output=table.parquet"
 PRECISION = f"--samples=4 --dim=3 --width=16 --depths 0 --points=5 --seeds 1 {OUTPUT}"
 LARGE = PRECISION.replace("=4", "=2000000").replace("=3", "=2000001")
-RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --config seeds"
 
 
 @pytest.mark.parametrize(
@@ -30,8 +25,6 @@ RECORD = "--workflow-digest=0 --config-output=c.yaml --versions-output=v.json --
         (measure_activations, "--activation norm_relu", "did you mean 'normrelu'"),
         (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
         (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
-        (record_run, RECORD, "--config: 'seeds' is not of the form NAME=VALUE"),
-        (render_page, "--sources config.yaml", "No such file or directory: 'config.yaml'"),
     ],
 )
 def test_a_mistake_is_one_line(program, arguments, problem, tmp_path, monkeypatch, refusal):
@@ -55,18 +48,6 @@ def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, 
     for defect in (KeyError("a"), RuntimeError("shapes differ")):
         with pytest.raises(type(defect)):
             called(defect)
-
-
-def test_the_lines_of_both_packages_are_shown_during_the_call_only(capsys):
-    @cli.program
-    def main(argv=None):
-        logging.getLogger("ntk_conditioning.module").info("the science speaks")
-
-    for _ in range(2):
-        assert main([]) == 0
-    logging.getLogger("ntk_workflow.module").info("after the call")
-    lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-    assert lines == ["the science speaks"] * 2
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -22,7 +22,7 @@ def test_wide_networks_are_predicted_and_compared_with_their_curves(
 ):
     write_prepared(tmp_path / "train.npz")
     usual = {"data": tmp_path / "train.npz", "experiment": "gd", "dataset": "tiny"}
-    usual |= {"activation": "tanh", "width": 512, "seeds": (1, 5), "epochs": 12}
+    usual |= {"activation": "tanh", "width": 512, "seeds": (1, 5), "epochs": 6}
     usual |= {"dtype": "float64", "learning_rates": (0.01, 0.02)} | model
     if method == "eigenvectors":
         usual |= {"loss": "square", "outputs": "scalar", "batch_size": "all"}

@@ -9,7 +9,6 @@ import prepare_dataset
 import pytest
 import yaml
 
-from ntk_conditioning import seeds
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
 from tests.support.sources import idx_entry
 
@@ -60,19 +59,6 @@ def test_equal_samples_are_told_on_the_terminal_by_their_rows_in_the_file(capsys
         assert line in err
 
 
-def test_the_whole_dataset_and_its_light_datasheet(capsys):
-    data = prepare("small", GAUSSIAN)
-    np.testing.assert_array_equal(data.x, seeds.generator(7, "data").standard_normal((30, 4)))
-    assert data.name == "small"
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "small, train: 30 of 30 samples" in err
-    sheet = json.loads(DATASHEET.read_text())
-    assert (sheet["n"], sheet["available"], sheet["classes"]) == (30, 30, None)
-    assert (sheet["seed"], sheet["balanced"]) == (None, False)
-    assert not {"duplicates", "norm_min", "min_angle"} & set(sheet)
-
-
 def test_a_balanced_draw_of_files_has_the_same_bytes_again(tiny):
     results = []
     for seed in (4, 3, 3):
@@ -102,7 +88,6 @@ def test_a_file_with_another_checksum_is_refused(tiny, refusal):
         ("small", {}, "", "catalogue.yaml: small: 'reader' is a required property"),
         ("small", GAUSSIAN, "--samples 9", "a draw needs --samples N and --seed S"),
         ("small", GAUSSIAN, "--samples 0", "argument --samples: 0 is not a whole number above"),
-        ("small", GAUSSIAN, "--parts x", "argument --parts: 'x' is not of the form NAME="),
         ("mine", ABSENT, "", "absent.npz does not exist"),
     ],
 )

@@ -175,12 +175,6 @@ def test_blocks_and_networks_are_drawn_by_streams_of_their_own(row, folder):
     assert found["lambda_max"] == pytest.approx(expected.lambda_max, rel=1e-12)
 
 
-def test_angles_at_infinite_width_of_a_whole_dataset_have_no_seed(row, folder):
-    assert row("infinite_min_angle", seeds="")[1:] == ([("1", "None"), ("3", "None")], [])
-    assert tables.read(folder / "row.parquet", "angles")["seed"].to_pylist() == [None, None]
-    assert row("infinite_min_angle", seeds="")[1:] == ([], [("1", "None"), ("3", "None")])
-
-
 @pytest.mark.parametrize(
     ("program", "options", "resources"),
     [
@@ -209,11 +203,8 @@ def test_threads_and_memory_change_no_byte_and_no_cell(
         ("spectrum", "--depths 1 1", "2 rows repeat the key (kernel, dataset, activation, depth"),
         ("spectrum", "--checkpoints kept --code=", "--checkpoints: give --code, too"),
         ("spectrum", "--data a b c", "3 files of data for 2 seeds; give one for all or as many"),
-        ("spectrum", "--depths -1", "argument --depths: -1 is not a whole number from 0 on"),
-        ("spectrum", "--kernel-size 6 --blocks 4", "at most 3 fit"),
         ("min_angle", "--device cuda", "--device cuda: torch sees no GPU here"),
         ("orthogonality", "--classes 0 7", "are not two of its labels, which are 0 to 2"),
-        ("orthogonality", "--samples 15", "15 samples asked for; it must be 2 to 14"),
         ("orthogonality", "--step-size 1e300 --steps 9", "diverged in step"),
         ("linearity", "--data unlabelled.npz", "tiny has no labels"),
         (

@@ -41,8 +41,3 @@ def test_best_rates_and_edges_of_grids_are_written(arguments, criterion, expecte
     assert select_learning_rates.main(to_words(arguments | {"criterion": criterion})) == 0
     best = tables.read(arguments["output"], "learning_rates").to_pylist()
     assert [(row["relative_rate"], row["edge"]) for row in best] == expected
-
-
-def test_a_mistake_is_one_line(arguments, refusal):
-    line = refusal(select_learning_rates, to_words(arguments | {"criterion": "test_accuracy"}))
-    assert "fig3/tiny/mlp/relu/0: no test samples" in line

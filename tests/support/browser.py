@@ -64,14 +64,13 @@ class Browser:
         log = self.driver.get_log("browser")
         return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
 
-    def remote_requests(self) -> tuple[list[str], int]:
-        """Return the addresses that were asked for outside this file, and the number inside."""
+    def remote_requests(self) -> list[str]:
+        """Return the addresses that were asked for outside this file."""
         events = [json.loads(it["message"])["message"] for it in self.driver.get_log("performance")]
         sent = ("Network.requestWillBeSent", "Network.webSocketCreated")
         params = [event["params"] for event in events if event["method"] in sent]
         urls = [each.get("request", each).get("url", "") for each in params]
-        remote = [url[:200] for url in urls if not url.startswith(LOCAL)]
-        return remote, len(urls) - len(remote)
+        return [url[:200] for url in urls if not url.startswith(LOCAL)]
 
 
 @contextmanager

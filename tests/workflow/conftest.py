@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tests.support.clone import Clone
+from ntk_workflow.config import read_yaml
+from tests.support.clone import ROOT, Clone
 
-CI = ("--configfile", "config/ci.yaml")
+#: The smallest run that uses every rule, with a few of its figures.
+CI_FILES = ("config/ci.yaml", f"{ROOT}/tests/data/few_figures.yaml")
+CI = ("--configfile", *CI_FILES)
+FEW = read_yaml(CI_FILES[1])["figures"]
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 import getpass
 import json
 import math
+import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,11 @@ import yaml
 from PIL import Image, ImageOps
 
 from ntk_conditioning import tables
-from ntk_workflow.bundle import BundleError, archive, signatures, verification
+from ntk_conditioning.files import sha256
+from ntk_workflow.bundle import BundleError, archive, crate, signatures, verification
 from tests.support.clone import ROOT, Clone, job_counts
 from tests.support.crates import crate_issues
-from tests.workflow.conftest import CI
+from tests.workflow.conftest import CI, FEW
 
 pytestmark = pytest.mark.slow
 
@@ -52,38 +55,75 @@ def config(unpacked: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def made_again(unpacked: Path, config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results that the bundle's rows give."""
-    return verification.make_again(unpacked, config, tmp_path_factory.mktemp("again"))
+    """The results that the bundle's rows give, with one of the figures."""
+    one = config | {"figures": FEW[2:3]}
+    return verification.make_again(unpacked, one, tmp_path_factory.mktemp("again"))
+
+
+def assert_not_named(places: list[str], folder: Path) -> None:
+    """No file of an unpacked bundle has the path of a folder."""
+    for path in archive.files_by_name(folder).values():
+        content = path.read_bytes()
+        assert not [place for place in places if f"{place}/".encode() in content], path
 
 
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph:DeprecationWarning")  # of rdflib, to itself
 def test_a_bundle_is_a_workflow_run_crate_that_names_nobody(bundled, unpacked: Path, tmp_path):
-    assert crate_issues(unpacked.parents[1], tmp_path) == []
+    folder = unpacked.parents[1]
+    assert crate_issues(folder, tmp_path) == []
     text = (unpacked / "record/jobs.json").read_text()
-    jobs = json.loads(text)["jobs"]
-    for job in jobs:
+    recorded = json.loads(text)
+    for job in recorded["jobs"]:
         assert {"code", "start", "end"} <= job.keys() or job["rule"] == "render_figure"
-    assert next(job for job in jobs if job["rule"] == "train_network")["device"] == "cpu"
-    private = [str(bundled.folder), sys.prefix, str(Path.home())]
-    for path in archive.files_by_name(unpacked.parents[2]).values():
-        content = path.read_bytes()
-        assert not [word for word in private if f"{word}/".encode() in content], path
+    trained = next(job for job in recorded["jobs"] if job["rule"] == "train_network")
+    assert trained["device"] == "cpu"
+    assert "results/ci/datasets/digits/all.npz" in trained["inputs"]
+    claims = unpacked / "tables/claims.parquet"
+    known = {"sha256": sha256(claims), "bytes": claims.stat().st_size}
+    assert recorded["files"]["results/ci/tables/claims.parquet"] == known
+    assert_not_named([str(bundled.folder), sys.prefix, str(Path.home())], folder.parent)
     assert f'"{getpass.getuser()}"' not in text
     assert f'"{socket.gethostname()}"' not in text
+    shutil.copytree(folder, tmp_path / "changed")
+    (tmp_path / "changed/CITATION.cff").write_text("another")
+    with pytest.raises(BundleError, match=r"CITATION\.cff: missing, or not as the RO-Crate"):
+        crate.require_crate(tmp_path / "changed")
 
 
-def test_bundling_again_follows_what_is_in_it(bundled: Clone, tmp_path: Path):
+def test_the_crate_says_where_data_are(unpacked: Path, tmp_path: Path):
+    urls = ["https://example.org/a.gz", "https://mirror.example.org/a.gz"]
+    files = {"train": {"name": "a.gz", "urls": urls, "sha256": "0" * 64, "bytes": 12}}
+    folder = shutil.copytree(unpacked.parents[1], tmp_path / "ci")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    facts = {"citation": citation, "times": ["2026-01-02"], "results": []}
+    crate.write(folder, "ci", **facts, data={"drawn": {"title": "Drawn", "files": files}})
+    graph = json.loads((folder / crate.NAME).read_text())["@graph"]
+    (file,) = [entity for entity in graph if entity["@id"] == urls[0]]
+    assert (file["sha256"], file["sameAs"]) == ("0" * 64, urls[1:])
+
+
+def test_bundling_again_follows_what_is_in_it_and_has_the_same_bytes(
+    bundled: Clone, tmp_path: Path, monkeypatch
+):
     copy = Clone.at(tmp_path / "elsewhere")
     shutil.copytree(bundled.folder, copy.folder, symlinks=True)
-    (copy.folder / "README.md").touch()
+    for path in copy.folder.rglob("*"):
+        os.utime(path, (1e9, 1e9), follow_symlinks=False)
     assert copy.plan("bundle", *CI) == Counter()
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    (copy.folder / BUNDLE).unlink()
+    copy.run("bundle", "--cores", "2", *CI)
+    assert (copy.folder / BUNDLE).read_bytes() == (bundled.folder / BUNDLE).read_bytes()
+    names = zipfile.ZipFile(copy.folder / BUNDLE).namelist()
+    assert names == sorted(names)
     copy.edit("README.md", "# ntk-conditioning", "# NTK conditioning")
     assert copy.plan("bundle", *CI) == Counter(bundle_run=1, bundle=1)
 
 
 def test_the_rows_give_all_that_follows_from_them(unpacked: Path, made_again: Path):
-    names = verification.derived_files(unpacked)
-    assert names == verification.derived_files(made_again)
+    names = verification.derived_files(made_again)
+    others = tuple(f"figures/{name}" for name in FEW if name != FEW[2])
+    assert {n for n in verification.derived_files(unpacked) if not n.startswith(others)} == names
     assert verification.differences(names, unpacked, made_again, same_software=True) == []
 
 
@@ -123,7 +163,7 @@ def test_one_number_that_is_changed_in_any_derived_table_or_page_is_refused(
 
 
 def test_another_picture_is_refused_where_the_software_is_the_same(unpacked, made_again, tmp_path):
-    names = sorted(name for name in verification.derived_files(unpacked) if name[-4:] == ".png")
+    names = sorted(name for name in verification.derived_files(made_again) if name[-4:] == ".png")
     (tmp_path / names[0]).parent.mkdir(parents=True)
     with Image.open(unpacked / names[0]) as picture:
         picture.putpixel((9, 9), (1, 2, 3, 255))
@@ -181,7 +221,7 @@ def test_a_recorded_config_that_no_run_has_is_refused(config, tmp_path, change, 
 
 
 def test_a_run_of_its_authors_own_data_is_made_again_without_them(tmp_path: Path, capfd):
-    shutil.copyfile(ROOT / "docs/examples/wine.csv", tmp_path / "secret.csv")
+    content = sha256(shutil.copyfile(ROOT / "docs/examples/wine.csv", tmp_path / "secret.csv"))
     entry = yaml.safe_load((ROOT / "docs/examples/own_catalogue.yaml").read_text())["wine"]
     entries = {"here": entry | {"path": "secret.csv"}}
     entries["elsewhere"] = entry | {"path": str(tmp_path / "secret.csv")}
@@ -196,6 +236,9 @@ def test_a_run_of_its_authors_own_data_is_made_again_without_them(tmp_path: Path
     clone.run(*command, "--snakefile", str(ROOT / "Snakefile"))
     (tmp_path / "secret.csv").unlink()
     bundle = str(tmp_path / "results/small/bundle/small.zip")
+    unpacked = archive.unpack(Path(bundle), tmp_path / "unpacked").parents[1]
+    assert_not_named([str(tmp_path)], unpacked)
+    assert content in (unpacked / crate.NAME).read_text()
     assert verify_bundle.main([bundle, "--rerun"]) == 0
     assert verify_bundle.main([bundle, "--recompute", "20"]) == 2
     assert "…/secret.csv does not exist" in capfd.readouterr().err

@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from logging import makeLogRecord
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +9,7 @@ from types import SimpleNamespace
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_console import LogHandler
+from tests.support import snakemake_forks
 from tests.support.clone import ROOT
 
 LONG = 1000 * "x"
@@ -31,9 +30,8 @@ def test_failures_mistakes_and_a_finished_run(tmp_path):
     snakefile.write_text(WORKFLOW)
 
     def shown(*arguments: str) -> str:
-        command = [sys.executable, "-m", "snakemake", "--cores=1", "--logger=console", *arguments]
-        path = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-        done = subprocess.run(command, cwd=tmp_path, env=path, text=True, capture_output=True)
+        command = ("--cores=1", "--logger=console", *arguments)
+        done = snakemake_forks.run(command, tmp_path, os.environ | {"PYTHONPATH": f"{ROOT}/src"})
         return done.stdout + done.stderr
 
     failed = shown("--keep-going", "--show-failed-logs")

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from ntk_workflow.config import read_yaml
+from ntk_workflow.plan import figures
 from tests.ntk_conditioning.data.speech.corpora import SUBSET, make_tar, make_tree
 from tests.support.clone import ROOT, Clone, job_counts
+from tests.support.runs import mistakes_of, run_of
 from tests.support.sources import idx_entry
-from tests.workflow.conftest import CI
+from tests.workflow.conftest import CI, FEW
 
 pytestmark = pytest.mark.slow
 
-PLANNED_ELSEWHERE = {"config/ci.yaml", "config/paper.yaml"}  # `finished`; test_work.py
-CONFIGS = {"config.yaml", *(f"config/{path.name}" for path in (ROOT / "config").glob("*.yaml"))}
-FIGURES = read_yaml(ROOT / "config.yaml")["figures"]
+CONFIGS = ["config.yaml", *(f"config/{path.name}" for path in (ROOT / "config").glob("*.yaml"))]
 SMALL = ("samples=60", "kernel_size=20", "blocks=1", "width=8", "depths=[1,2]", "seeds=[1]")
 
 
@@ -28,15 +28,25 @@ def pristine(tmp_path_factory) -> Clone:
     return Clone(tmp_path_factory.mktemp("pristine") / "clone")
 
 
-@pytest.mark.parametrize("config", sorted(CONFIGS - PLANNED_ELSEWHERE))
-def test_every_config_has_a_plan(pristine, config):
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_config_has_no_mistake_and_what_its_figures_need(config):
+    run = run_of(read_yaml(ROOT / config))
+    assert mistakes_of(run) == {}
+    assert figures.drawn(run) == run.config["figures"]
+    for figure in run.config["figures"]:
+        assert figures.tables_of(run, figure).keys() == {*run.figures[figure]["tables"]}
+        figures.inputs(run, figure)
+
+
+@pytest.mark.parametrize("config", ["config.yaml", "config/laptop.yaml"])
+def test_a_config_has_a_plan(pristine, config):
+    """Those of the papers and the tests are planned by other tests."""
     done = pristine.run("-n", "--configfile", config)
     text = done.stdout + done.stderr
     assert "are ignored" not in text  # as Snakemake warns of what is no wildcard
     planned = job_counts(text)
     assert planned["compute_spectrum"] > 0
-    asked = read_yaml(ROOT / config).get("figures", FIGURES)
-    assert planned["render_figure"] == len(asked)
+    assert planned["render_figure"] == len(run_of(read_yaml(ROOT / config)).config["figures"])
 
 
 def test_all_mistakes_are_told_at_once_before_any_job(pristine, tmp_path):
@@ -54,8 +64,8 @@ def test_all_mistakes_are_told_at_once_before_any_job(pristine, tmp_path):
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
     folder = finished.folder / "results/ci/figures"
-    figures = {str(path.relative_to(folder)) for path in finished.files("results/ci/figures/**/*")}
-    assert figures == {f"{name}.{kind}" for name in FIGURES for kind in ("pdf", "png")}
+    there = {str(path.relative_to(folder)) for path in finished.files("results/ci/figures/**/*")}
+    assert there == {f"{name}.{kind}" for name in FEW for kind in ("pdf", "png")}
     sheets = finished.table("results/ci/tables/datasets.parquet")
     names = ["digits", "digits", "digits_sphere", "librispeech_sample"]
     assert sheets["dataset"].tolist() == names
@@ -77,22 +87,20 @@ def test_a_row_can_be_replayed_by_hand_with_the_same_bytes(finished, tmp_path):
     assert output.read_bytes() == row.read_bytes()
 
 
-def test_a_mistake_stops_its_own_study_although_its_files_are_there(finished):
+def test_a_mistake_stops_its_own_study_and_a_run_of_another_config_is_named(finished):
     wrong = (*CI, "--config", "orthogonality_study={samples: 5000}")
     table = "results/ci/tables/orthogonality.parquet"
     done = finished.run("-n", table, *wrong, check=False)
     assert done.returncode == 1
     assert "more than the 1797 samples of digits" in done.stderr.splitlines()[-1]
-    assert finished.plan("liu2023relu_fig2", *wrong) == Counter()
-
-
-def test_a_finished_run_is_not_changed_unnoticed_by_another_config(finished):
-    done = finished.run("-n", "liu2023relu_fig2", *CI, "--config", "width=16")
-    assert "results/ci is of another config (width), and will change" in done.stdout
+    done = finished.run("-n", "liu2023relu_fig2", *wrong)
+    assert job_counts(done.stdout + done.stderr) == Counter()
+    # no finished run is changed unnoticed
+    assert "results/ci is of another config (orthogonality_study), and will change" in done.stdout
 
 
 def test_files_come_once_for_all_runs_from_a_mirror_and_into_a_checkout_of_any_name(tmp_path):
-    """And training is tested on the test set."""
+    """Training is tested on the test set, and speech comes straight from the archive."""
     clone = Clone(tmp_path / "it's a checkout")
     mirror, shared = tmp_path / "x'; touch planted; A='{b} $HOME", tmp_path / "it's a shared folder"
     (mirror / "tiny").mkdir(parents=True)
@@ -100,16 +108,25 @@ def test_files_come_once_for_all_runs_from_a_mirror_and_into_a_checkout_of_any_n
     images, labels = rng.integers(0, 256, (60, 4, 4)), rng.integers(0, 10, 60)
     parts = {"train_x": images, "train_y": labels, "test_x": images[:25], "test_y": labels[:25]}
     entry = idx_entry(mirror / "tiny", "tiny", **parts)
-    (clone.folder / "tiny.yaml").write_text(json.dumps({"tiny": entry}))
+    archive = make_tar(make_tree(tmp_path / "tree"), mirror / "tiny/few.tar.gz")
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    speech = {"title": "Three speakers", "reader": "librispeech", "scaling": "none"}
+    speech["files"] = {"train_x": {"name": "tiny/few.tar.gz", "urls": [], "sha256": [sha256]}}
+    speech["options"] = {"subset": SUBSET, "labels": "speaker"}
+    (clone.folder / "tiny.yaml").write_text(json.dumps({"tiny": entry, "few": speech}))
     fig3 = {"datasets": ["tiny"], "samples": "all", "depths": [1], "width": 8, "epochs": 2}
     overlay = {"run": "one", "mirror": str(mirror), "data_dir": str(shared)}
+    overlay |= {"datasets": ["tiny", "few"], "overrides": {"few": {"frames": 40, "samples": "all"}}}
     overlay |= {"training": {"fig3": fig3 | {"learning_rates": [0.5]}}}
     (clone.folder / "one.json").write_text(json.dumps(overlay))
     draw = "results/one/datasets/tiny/seed-1.npz"
     target = "results/one/training/fig3/tiny/mlp/relu/depth-1.parquet"
-    tiny = ("catalogues=[datasets.yaml,tiny.yaml]", "datasets=[tiny]", *SMALL)
+    spoken = "results/one/datasets/few/all.npz"
+    tiny = ("catalogues=[datasets.yaml,tiny.yaml]", *SMALL)
     options = ("--configfile", "one.json", "--config", *tiny)
-    clone.run(draw, target, *options)
+    clone.run(draw, target, spoken, *options)
+    sheet = json.loads((clone.folder / spoken).with_suffix(".json").read_text())
+    assert (sheet["n"], sheet["d"], sheet["classes"], sheet["dtype"]) == (40, 768, 3, "float32")
     file = shared / "tiny/train_x.gz"
     assert file.read_bytes() == (mirror / "tiny/train_x.gz").read_bytes()
     assert clone.files("**/planted") == []
@@ -118,25 +135,10 @@ def test_files_come_once_for_all_runs_from_a_mirror_and_into_a_checkout_of_any_n
     assert (table.test_loss != table.train_loss).all()
     # another run, without the mirror: the files are there, and are left as they are
     before = file.stat()
-    clone.run(draw.replace("one", "two"), "--config", "run=two", f"data_dir={shared}", *tiny)
+    two = ("run=two", f"data_dir={shared}", "datasets=[tiny]")
+    clone.run(draw.replace("one", "two"), "--config", *two, *tiny)
     assert file.stat() == before
     assert clone.plan(draw, target, *options) == Counter()
-
-
-def test_speech_comes_straight_from_the_downloaded_archive(clone, tmp_path):
-    mirror = tmp_path / "mirror"
-    (mirror / "speech").mkdir(parents=True)
-    archive = make_tar(make_tree(tmp_path / "tree"), mirror / "speech/few.tar.gz")
-    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
-    file = {"name": "speech/few.tar.gz", "urls": [], "sha256": [sha256]}
-    entry = {"title": "Three speakers", "reader": "librispeech", "files": {"train_x": file}}
-    entry |= {"options": {"subset": SUBSET, "labels": "speaker"}, "scaling": "none"}
-    (clone.folder / "few.yaml").write_text(json.dumps({"few": entry}))
-    options = ("catalogues=[datasets.yaml,few.yaml]", "datasets=[few]", "kernel_size=20")
-    target = "results/demo/datasets/few/all.npz"
-    clone.run(target, "--config", *options, "overrides={few: {frames: 40}}", f"mirror={mirror}")
-    sheet = json.loads((clone.folder / target).with_suffix(".json").read_text())
-    assert (sheet["n"], sheet["d"], sheet["classes"], sheet["dtype"]) == (40, 768, 3, "float32")
 
 
 def test_own_data_as_in_the_docs(clone):

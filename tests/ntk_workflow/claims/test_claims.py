@@ -42,12 +42,9 @@ def checked(**values) -> Finding:
     return check(claim(**values), {"bounds": TABLE})
 
 
-def test_a_claim_holds_in_every_case_or_it_does_not():
-    finding = checked()
-    expected = {"measured": 7, "low": 3, "high": 7, "median": 5.5, "worst": "depth 2, at 32"}
-    expected |= {"cases": 4, "holding": 4, "undecided": 0, "networks": 0}
-    assert asdict(finding).items() >= expected.items()
-    assert (checked(target="7").verdict, checked(target="7").holding) == (FAILS, 3)
+def on(target: str, where: str, derived: str | None = None) -> dict:
+    """Return a target with a condition on which it holds, and what proves it."""
+    return {"target": target, "conditions": [Condition(where, "there", derived)]}
 
 
 #: Values of networks that are to be below 1, and the verdict on every network and on their mean.
@@ -133,34 +130,6 @@ def test_blocks_of_a_network_are_no_other_networks():
     assert check(claim(target="1", statistic="mean"), {"bounds": table}).verdict == HOLDS
 
 
-COMPARISONS = [
-    *(("<", "7", 0, FAILS, 7), ("<=", "7", 0, HOLDS, 7), ("<", "7", 0.1, HOLDS, 7)),
-    *((">", "3", 0, FAILS, 3), (">=", "3", 0, HOLDS, 3), ("==", "5", 2, HOLDS, 3)),
-    *(("==", "6", 2.9, FAILS, 3), ("==", "kappa", 0, HOLDS, 5)),
-]
-
-
-@pytest.mark.parametrize(("comparison", "target", "tolerance", "verdict", "worst"), COMPARISONS)
-def test_comparisons(comparison, target, tolerance, verdict, worst):
-    finding = checked(comparison=comparison, target=target, tolerance=tolerance)
-    assert (finding.verdict, finding.measured) == (verdict, worst)
-
-
-def test_rows_stand_beside_others_and_an_unresolved_kappa_is_larger_than_any_number():
-    ratio = {"quantity": "kappa / linear_kappa", "target": "1", "joins": [LINEAR]}
-    finding = checked(**ratio)
-    assert (finding.cases, finding.undecided, finding.measured) == (3, 1, 0.5)
-    finding = checked(**ratio, unresolved=["kappa"])
-    assert (finding.verdict, finding.cases, finding.low) == (HOLDS, 4, 0)
-    finding = checked(where=LINEAR.where, target="20", unresolved=["kappa"])
-    assert (finding.verdict, finding.measured) == (FAILS, math.inf)
-
-
-def test_rows_are_selected_by_what_stands_beside_them():
-    finding = checked(joins=[LINEAR], where=(*RELU, "linear_kappa > 10", "depth == 1"))
-    assert (finding.cases, finding.measured) == (1, 6)
-
-
 def test_a_row_stands_beside_the_previous_one_and_a_condition_may_save_a_claim():
     steps = claim(
         quantity="kappa / before_kappa",
@@ -172,58 +141,67 @@ def test_a_row_stands_beside_the_previous_one_and_a_condition_may_save_a_claim()
     assert (finding.verdict, finding.condition) == (UNDER_A_CONDITION, "for 1")
     assert (finding.cases, finding.holding, finding.condition_cases) == (2, 1, 1)
     assert finding.measured == pytest.approx(7 / 6)
-    broken = [Condition("at == 32", "for 32")]
-    assert checked(target="4", conditions=broken).verdict == FAILS
 
 
-#: Target, condition, what proves it, and the verdict: of 3, 5, 6 and 7.
-CONDITIONS = [
-    ("6", "kappa < 6", None, UNDER_A_CONDITION),  # half of the cases
-    ("4", "kappa < 4", None, FAILS),
-    ("4", "kappa < 4", "Theorem 1", UNDER_A_CONDITION),
-    ("6", "kappa < 4", "Theorem 1", FAILS),  # it holds for 5, too
+RATIO = {"quantity": "kappa / linear_kappa", "target": "1", "joins": [LINEAR]}
+WHOLE = {"measured": 7, "low": 3, "high": 7, "median": 5.5, "worst": "depth 2, at 32"}
+WHOLE |= {"verdict": HOLDS, "cases": 4, "holding": 4, "undecided": 0, "networks": 0}
+UNTESTED = {"verdict": NOT_TESTED, "measured": None}
+LARGEST = "kappa == kappa.max()"
+#: What is claimed of the kappas 5, 3, 6 and 7 of ReLU, and what is found.
+CASES = [
+    ({}, WHOLE),
+    ({"target": "7"}, {"verdict": FAILS, "measured": 7, "holding": 3}),
+    ({"comparison": "<=", "target": "7"}, {"verdict": HOLDS}),
+    ({"target": "7", "tolerance": 0.1}, {"verdict": HOLDS}),
+    ({"comparison": ">", "target": "3"}, {"verdict": FAILS, "measured": 3}),
+    ({"comparison": ">=", "target": "3"}, {"verdict": HOLDS, "measured": 3}),
+    ({"comparison": "==", "target": "5", "tolerance": 2}, {"verdict": HOLDS, "measured": 3}),
+    ({"comparison": "==", "target": "6", "tolerance": 2.9}, {"verdict": FAILS, "measured": 3}),
+    ({"comparison": "==", "target": "kappa"}, {"verdict": HOLDS, "measured": 5}),
+    # rows stand beside others, and an unresolved kappa is larger than any number
+    (RATIO, {"cases": 3, "undecided": 1, "measured": 0.5}),
+    (RATIO | {"unresolved": ["kappa"]}, {"verdict": HOLDS, "cases": 4, "low": 0}),
+    (
+        {"where": LINEAR.where, "target": "20", "unresolved": ["kappa"]},
+        {"verdict": FAILS, "measured": math.inf},
+    ),
+    (
+        {"joins": [LINEAR], "where": (*RELU, "linear_kappa > 10", "depth == 1")},
+        {"cases": 1, "measured": 6},
+    ),
+    # rows are selected step by step
+    ({"where": ("at == 1", LARGEST), "target": "11"}, {"cases": 2}),  # the two linear ones
+    ({"where": (LARGEST, "at == 1")}, {"cases": 0}),
+    # a condition is met by half of the cases, or is exact
+    (on("6", "kappa < 6"), {"verdict": UNDER_A_CONDITION, "condition": "there"}),
+    (on("4", "kappa < 4"), {"verdict": FAILS}),
+    (on("4", "kappa < 4", "Theorem 1"), {"verdict": UNDER_A_CONDITION}),
+    (on("6", "kappa < 4", "Theorem 1"), {"verdict": FAILS}),  # it holds for 5, too
+    # cases of the paper's size decide
+    ({"paper_size": "at == 100"}, {"verdict": OTHER_SIZE, "at_this_size": HOLDS, "cases": 4}),
+    (
+        {"target": "5", "paper_size": "at == 100"},
+        {"verdict": OTHER_SIZE, "at_this_size": FAILS},
+    ),
+    (
+        {"target": "6", "paper_size": "at == 1"},
+        {"verdict": HOLDS, "at_this_size": None, "cases": 2},
+    ),
+    ({"where": ("activation == 'gelu'",)}, UNTESTED),
+    ({"table": "other"}, UNTESTED),
+    ({"joins": [Join("x", ["depth"], table="other")]}, UNTESTED),
+    ({"quantity": "kappa / 0 - kappa / 0"}, UNTESTED),
 ]
 
 
-@pytest.mark.parametrize(("target", "where", "derived", "verdict"), CONDITIONS)
-def test_a_condition_is_met_by_half_of_the_cases_or_is_exact(target, where, derived, verdict):
-    finding = checked(target=target, conditions=[Condition(where, "there", derived)])
-    assert (finding.verdict, finding.condition) == (verdict, "there")
-
-
-#: Target, which cases have the paper's size, the verdict, the one at this size, and their number.
-SIZES = [
-    ("8", "at == 100", OTHER_SIZE, HOLDS, 4),
-    ("5", "at == 100", OTHER_SIZE, FAILS, 4),
-    ("6", "at == 1", HOLDS, None, 2),  # the others are not compared
-]
-
-
-@pytest.mark.parametrize(("target", "size", "verdict", "here", "cases"), SIZES)
-def test_cases_of_the_papers_size_decide(target, size, verdict, here, cases):
-    finding = checked(target=target, paper_size=size)
-    assert (finding.verdict, finding.at_this_size, finding.cases) == (verdict, here, cases)
+@pytest.mark.parametrize(("values", "expected"), CASES)
+def test_a_claim_holds_in_every_case_or_it_does_not(values, expected):
+    assert asdict(checked(**values)).items() >= expected.items()
 
 
 def test_no_claim_sees_the_experiments_of_another_paper():
     assert check(claim(), {"bounds": TABLE.assign(paper=["p", "other"] * 4)}).cases == 2
-
-
-def test_wheres_select_step_by_step():
-    largest = "kappa == kappa.max()"
-    assert checked(where=("at == 1", largest), target="11").cases == 2  # the two linear ones
-    assert checked(where=(largest, "at == 1")).cases == 0
-
-
-WITHOUT_NUMBER = [{"where": ("activation == 'gelu'",)}, {"table": "other"}]
-WITHOUT_NUMBER += [{"joins": [Join("x", ["depth"], table="other")]}]
-WITHOUT_NUMBER += [{"quantity": "kappa / 0 - kappa / 0"}]
-
-
-@pytest.mark.parametrize("values", WITHOUT_NUMBER)
-def test_what_has_no_number_is_not_tested(values):
-    finding = checked(**values)
-    assert (finding.verdict, finding.measured) == (NOT_TESTED, None)
 
 
 MISTAKES = [

@@ -1,8 +1,11 @@
 """Pages of a report: what a table has is there to be read, and nothing is asked of any server."""
 
+import json
 import re
 from pathlib import Path
 
+import pandas as pd
+import render_explorer
 import render_page
 
 from ntk_conditioning import tables
@@ -37,3 +40,21 @@ def test_the_record_is_as_it_was_written(tmp_path):
     text = page(tmp_path / "config.yaml", tmp_path / "versions.json")
     assert "<pre>depths: [1, 2]\nnote: &lt;b&gt;\n</pre>" in text
     assert "<h2>Versions</h2>" in text
+
+
+def test_an_explorer_without_tables_has_the_theory_and_the_same_bytes_again(tmp_path):
+    for name in ("a.html", "b.html"):
+        assert render_explorer.main(["--run=x", f"--output={tmp_path / name}"]) == 0
+    text = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert text == (tmp_path / "b.html").read_text(encoding="utf-8")
+    assert 'data-view="depth"' not in text
+    found = re.search(r'<script type="application/json" id="content">(.*?)</script>', text, re.S)
+    held = json.loads(found[1])
+    assert list(held["specs"]) == ["pair"]
+    # two samples have the kernel of equation 11
+    pairs = pd.DataFrame(held["data"]["pairs"])
+    linear = pairs[(pairs.depth == 0)]
+    assert (abs(linear["gradient"] - linear["angle"]) < 1e-4).all()
+    wide = pairs[(pairs.activation == "relu") & (pairs.angle == 20)].set_index("depth")
+    assert wide["gradient"].is_monotonic_increasing
+    assert wide["embedding"].is_monotonic_decreasing

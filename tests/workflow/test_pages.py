@@ -1,0 +1,121 @@
+"""The pages of the finished run in a browser: no request, live controls, the tables' numbers."""
+
+import io
+import json
+
+import pandas as pd
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.support.browser import Browser, browser
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+CHARTS = "document.querySelectorAll('.chart svg').length"
+SPOT = "document.querySelector('#chart-pair svg path[transform]').getAttribute('transform')"
+RINGED = "document.querySelectorAll('#chart-depth_kappa path[stroke=\"#E69F00\"]').length"
+SHOWN = "[...document.querySelectorAll('.claim:not([hidden])')].map(claim => claim.id).join(' ')"
+
+
+@pytest.fixture
+def window(tmp_path):
+    """A browser that has asked nobody for anything, and reported no error, when the test ends."""
+    with browser(tmp_path / "profile") as found:
+        yield found
+        assert found.console_errors() == []
+        assert found.remote_requests() == []
+
+
+@pytest.fixture
+def explorer(finished, window):
+    window.open(finished.folder / "results/ci/explorer.html")
+    assert window.value("document.documentElement.dataset.ready") == "yes"
+    return window
+
+
+@pytest.fixture
+def claims(finished, window):
+    window.open(finished.folder / "results/ci/claims.html")
+    return window
+
+
+def content(explorer: Browser) -> dict:
+    return json.loads(explorer.value("document.getElementById('content').textContent"))
+
+
+def test_a_slider_moves_its_mark_and_the_numbers_beside_it(explorer):
+    assert explorer.value(CHARTS) == 7
+    before = explorer.value(SPOT)
+    numbers = explorer.driver.find_element(By.ID, "pair-numbers").text
+    slider = ".controls[data-view=theory] [data-key=theta]"
+    explorer.driver.find_element(By.CSS_SELECTOR, slider).send_keys(Keys.ARROW_RIGHT * 3)
+    explorer.wait(lambda driver: driver.execute_script(f"return {SPOT}") != before, "a moved mark")
+    assert explorer.driver.find_element(By.ID, "pair-numbers").text != numbers
+
+
+def test_kappas_are_those_of_the_table_and_a_claim_marks_its_points(explorer, finished):
+    held = content(explorer)
+    shown = pd.DataFrame(held["data"]["depth"])
+    table = finished.table("results/ci/tables/conditioning.parquet")
+    both = table.merge(shown, on=["kernel", "dataset", "activation", "depth"], how="left")
+    assert len(both) == len(table)
+    expected, kappa = both["kappa_mean"].astype(float), both["kappa"].astype(float)
+    pd.testing.assert_series_equal(kappa, expected, check_names=False, rtol=1e-6)
+    assert expected.notna().any()
+    assert explorer.driver.execute_script(f"return {RINGED}") == 0
+    keys = {*shown["key"]}
+    claim = next(c for c in held["claims"] if keys & {*c["keys"].get("depth", ())})
+    name = f"{claim['paper']}.{claim['claim']}"
+    explorer.click(f'//div[@id="claims-list"]//button[.="{name}"]')
+    explorer.wait(lambda driver: driver.execute_script(f"return {RINGED}") > 0, "a ringed point")
+    assert claim["statement"] in explorer.driver.find_element(By.ID, "claim").text
+
+
+def test_a_chart_saves_the_rows_that_it_shows(explorer):
+    explorer.driver.execute_script(
+        "URL.createObjectURL = blob => { window.saved = blob; return '#'; };"
+        "HTMLAnchorElement.prototype.click = () => {};"
+    )
+    saved = {}
+    for name in ("depth_kappa", "phase_map"):
+        explorer.click(f'//button[@data-csv="{name}"]')
+        text = explorer.driver.execute_script("return window.saved.text()")
+        saved[name] = pd.read_csv(io.StringIO(text))
+    assert len(saved["depth_kappa"]) == len(content(explorer)["data"]["depth"]["kappa"])
+    assert set(saved["phase_map"]["source"]) == {"laws", "places"}
+    assert saved["phase_map"]["activation"].nunique() == 1
+    explorer.click('//button[@data-svg="pair"]')
+    assert explorer.driver.execute_script("return window.saved.text()").startswith("<svg")
+
+
+def test_search_and_filter_hide_claims_and_stay_in_the_address(claims, finished):
+    table = finished.table("results/ci/tables/claims.parquet")
+    claims.driver.find_element(By.NAME, "text").send_keys("RELU depth")
+    both = {*claims.value(SHOWN).split()}
+    assert {name.partition(".")[0] for name in both} > {"liu2023relu"}
+    claims.driver.find_element(By.NAME, "paper").send_keys("liu2023relu")
+    found = claims.value(SHOWN)
+    assert {*found.split()} == {name for name in both if name.startswith("liu2023relu.")}
+    assert claims.value("location.hash") == "#text=RELU+depth&paper=liu2023relu"
+    claims.driver.refresh()
+    assert claims.value(SHOWN) == found
+    claims.click("//button[@name='clear']")
+    assert claims.value(f"{SHOWN}.split(' ').length") == len(table)
+    claims.click("(//nav//a[contains(., 'misprint')])[1]")
+    rows = table.query("kind == 'erratum' and paper == 'liu2023relu' and verdict == 'fails'")
+    assert {*claims.value(SHOWN).split()} == {f"liu2023relu.{name}" for name in rows["claim"]}
+
+
+def test_a_linked_claim_opens_though_a_filter_hid_it_and_fits_small_windows(claims, finished):
+    table = finished.table("results/ci/tables/claims.parquet")
+    misprint = table.query("kind == 'erratum' and paper == 'liu2023relu'")["claim"].iloc[0]
+    address = claims.driver.current_url
+    for part in ("paper=agarwal2021deep", f"liu2023relu.{misprint}"):
+        claims.driver.get(f"{address}#{part}")
+    assert claims.value(f"document.getElementById('liu2023relu.{misprint}').open")
+    assert claims.value("document.querySelector('[open] math').getBoundingClientRect().height") > 0
+    assert claims.value(f"{SHOWN}.split(' ').length") == len(table)
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    claims.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    assert claims.value("document.documentElement.scrollWidth <= innerWidth")
