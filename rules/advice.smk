@@ -3,7 +3,6 @@
 # Needs: results/{run}/datasets/{dataset}/all.npz
 # Makes: results/{run}/advice/{dataset}.parquet and the page results/{run}/advice/{dataset}.html
 
-
 # On activations of the user's own advice is given too.
 own = [name for name in config["activations"] if rows.own_activation_files(run, [name])]
 

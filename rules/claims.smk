@@ -1,9 +1,8 @@
 # Claims: what the papers state, compared with this run.
 #
 # Needs: papers/*.yaml and every table that they name.
-# Makes: results/{run}/tables/claim_experiments.parquet, results/{run}/tables/claims.parquet, the
-#        page results/{run}/claims.md and .html, and results/{run}/findings.rst for the report;
-#        results/{run}/explorer.html
+# Makes: results/{run}/tables/claims.parquet, the page results/{run}/claims.md and .html,
+#        results/{run}/findings.rst for the report, and results/{run}/explorer.html
 
 from ntk_workflow.explorer.charts import TABLES as explored
 

@@ -1,14 +1,12 @@
 # Datasets: original files into data/, prepared arrays into results/{run}/datasets/.
 #
 # Needs: the catalogue; the network, or a mirror, for datasets that have files of their own.
-# Makes: {data_dir}/{file}, shared by all runs;
-#        results/{run}/features/{dataset}.npz, frames of speech, with an index, {dataset}.parquet;
+# Makes: {data_dir}/{file}, shared by all runs; results/{run}/features/, frames of speech;
 #        results/{run}/datasets/{dataset}/{draw}.npz and a light datasheet of it, {draw}.json;
 #        results/{run}/datasheets/{dataset}/{draw}.parquet, a row of the table of datasets.
 #
-# A draw is `all`, the whole dataset; `test`, its test samples; or `seed-{seed}`: where config
-# `samples` is a number, every seed has a subset of its own, so that the spread over seeds contains
-# the choice of samples.
+# A draw is `all`, the whole dataset; `test`, its test samples; or `seed-{seed}`: where `samples` is
+# a number, every seed has its own, so that the spread over seeds contains the choice of samples.
 
 import re
 

@@ -31,7 +31,11 @@ rule record_run:
 rule render_page:
     """Write a page of the report: a small table, or config and versions."""
     input:
-        lambda w: figures.page_sources(run, w.page),
+        lambda w: (
+            [run.path("record", name) for name in ("config.yaml", "versions.json")]
+            if w.page == "run"
+            else run.path("tables", f"{w.page}.parquet")
+        ),
     output:
         report(
             "results/{run}/pages/{page}.html",

@@ -3,10 +3,9 @@
 # Needs: results/{run}/datasets/{dataset}/: the draws of its samples and their datasheets.
 # Makes: results/{run}/spectra/{kernel}/{dataset}/{activation}.parquet
 #
-# A cell, one depth and seed, is kept in results/{run}/checkpoints as soon as it is done, where a
-# later job finds it again if nothing that it depends on has changed: a row that was killed, or has
-# a depth more, computes only what is missing. Finite and infinite width are rules of their own:
-# an edit of one kernel's code must not rerun the other.
+# A cell, one depth and seed, is kept in results/{run}/checkpoints as soon as it is done: a row that
+# was killed, or has a depth more, computes only what is missing. Finite and infinite width are
+# rules of their own: an edit of one kernel's code must not rerun the other.
 
 
 rule compute_spectrum:

@@ -1,15 +1,11 @@
 # Training: one job for each network of an experiment, with all its learning rates and seeds, or,
 # with job_per_seed, for each of its seeds: {per_seed} is then /seed-1, say, and empty otherwise.
 #
-# Needs: results/{run}/datasets/{dataset}/: all training samples and, where there are any, the test
-#        samples, with their datasheets.
-# Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet
-#        results/{run}/training_kernels/...: the NTK where these trainings begin, of mlp, or where
-#        learning rates are multiples of the critical one
-#        results/{run}/kernels_along_training/...: kernels along training, for experiments with
-#        kernels_along
-#        results/{run}/predictions/{experiment}/{dataset}/{model}/{activation}.parquet: the trainings
-#        of all depths as that kernel predicts them
+# Needs: results/{run}/datasets/{dataset}/: training samples and, where there are any, test samples.
+# Makes: results/{run}/training/{experiment}/{dataset}/{model}/{activation}/depth-{depth}.parquet;
+#        training_kernels/..., the NTK where these trainings begin, of mlp, or where rates are
+#        multiples of the critical one; kernels_along_training/... for experiments that ask for it;
+#        predictions/..., the trainings of all depths as the NTK at initialisation predicts them
 #
 # A job that was killed goes on from its last checkpoint, in results/{run}/checkpoints/training/.
 

@@ -8,6 +8,7 @@ import numpy as np
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.training.repairs import repairs
 from ntk_workflow import cli
@@ -24,7 +25,7 @@ def main(argv: cli.Argv = None) -> None:
     sigmas = activations.load(args.activation, args.activation_file)
     data = load_prepared(args.data)
     if data.y is None:
-        raise cli.UsageError(f"{args.data} has no labels, and steps are until they are learned")
+        raise UserError(f"{args.data} has no labels, and steps are until they are learned")
     cli.log.info("device cpu, float64, infinite width, %d samples of %d", args.samples, len(data.x))
     codes = np.eye(len(labels := np.unique(data.y)))[np.searchsorted(labels, data.y)]
     rows = []

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 
 from ntk_conditioning import tables
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.own import load
 from ntk_conditioning.networks.statistics import has_batch_norm
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.curves import POINT_KEYS
@@ -18,7 +20,7 @@ from ntk_conditioning.training.predicted_times import parted, times
 from ntk_conditioning.training.prediction import UNPREDICTABLE
 from ntk_workflow import cli
 from ntk_workflow.trainings.data import labelled_samples
-from ntk_workflow.trainings.networks import TrainingTask, own_network
+from ntk_workflow.trainings.networks import TrainingTask
 from ntk_workflow.trainings.predictions import describe, predict
 from ntk_workflow.trainings.settings import TrainingSettings
 
@@ -38,7 +40,7 @@ def main(argv: cli.Argv = None) -> None:
     activations.load([args.activation], args.activation_file)
     settings = TrainingSettings.from_words(args.settings)
     samples = labelled_samples(args.data, None, args.dataset, settings)
-    own = own_network(args.model, args.model_file, args.model_function)
+    own = load(args.model_file, args.model_function) if args.model_file else None
     given = {key: vars(args)[key] for key in POINT_KEYS if key != "depth"}
 
     curves: dict[tuple[int, int], dict[float, list[dict[str, Any]]]] = {}
@@ -50,7 +52,7 @@ def main(argv: cli.Argv = None) -> None:
     for (depth, seed), of_seed in curves.items():
         task = TrainingTask(given | {"depth": depth}, own, settings, samples)
         if own and has_batch_norm(task.make(generator(0, "init"))):
-            raise cli.UsageError(f"--model: {UNPREDICTABLE}; predict others")
+            raise UserError(f"--model: {UNPREDICTABLE}; predict others")
         part = task.part(samples.train[seed], torch.float64)
         described = describe(task, seed, part)
         rates = [curve[0]["learning_rate"] for curve in of_seed.values()]

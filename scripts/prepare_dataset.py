@@ -14,6 +14,7 @@ from ntk_conditioning import files
 from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import datasets, prepared
 from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.errors import UserError
 from ntk_workflow import cli
 from ntk_workflow.catalogue import dataset_source, read_entry
 
@@ -37,7 +38,7 @@ def main(argv: cli.Argv = None) -> None:
     args = parser.parse_args(argv)
 
     if (args.samples == "all") != (args.seed is None):
-        raise cli.UsageError("a draw needs --samples N and --seed S, the whole dataset neither")
+        raise UserError("a draw needs --samples N and --seed S, the whole dataset neither")
     source = dataset_source(args.dataset, read_entry(args.catalogues, args.dataset))
     parts = dict(args.parts)
     for part in sorted(parts.keys() & source.sha256.keys()):  # also files put in place by hand

@@ -11,7 +11,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
-from ntk_conditioning.networks.own import require_trainable
+from ntk_conditioning.networks.own import load, require_trainable
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow import cli
 from ntk_workflow.checkpoints.cells import digest
@@ -40,7 +40,7 @@ def main(argv: cli.Argv = None) -> int:
     settings = TrainingSettings.from_words(args.settings)
     samples = labelled_samples(args.data, args.test, args.dataset, settings)
     names = {key: vars(args)[key] for key in POINT_KEYS}
-    own = networks.own_network(args.model, args.model_file, args.model_function)
+    own = load(args.model_file, args.model_function) if args.model_file else None
     task = networks.TrainingTask(names, own, settings, samples)
     if own:
         require_trainable(own, **task.size)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import scratch_folder, sha256
-from ntk_workflow.bundle import BundleError, archive, crate, verification
+from ntk_workflow.bundle import archive, crate, verification
 from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import Argv, Parser, log, positive_integer, program
 from ntk_workflow.config import own_programs
@@ -46,9 +46,9 @@ def main(argv: Argv = None) -> None:
             else:
                 unchecked.append("that the rows follow from the data (RECOMPUTE=20)")
         except UserError as error:
-            raise BundleError(f"{args.bundle}: {error}") from None
+            raise UserError(f"{args.bundle}: {error}") from None
         except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise BundleError(f"{args.bundle}: damaged, or no bundle: {error!r}") from None
+            raise UserError(f"{args.bundle}: damaged, or no bundle: {error!r}") from None
     if own := own_programs(config):
         log.info("its run needs Python files of its author's (%s)", ", ".join(own))
     if unchecked:

@@ -2,8 +2,6 @@
 #
 # Makes: results/{run}/tables/activations.parquet
 
-activation_constants = config["activation_constants"]
-
 
 rule measure_activations:
     """Measure Hermite coefficients, non-linearity and fixed points of activations."""
@@ -16,10 +14,10 @@ rule measure_activations:
     conda:
         "../../envs/environment.yaml"
     params:
-        activations=rows.activation_options(run, activation_constants),
+        activations=rows.activation_options(run, config["activation_constants"]),
         code=code(
             "scripts/measure_activations.py",
-            study={"activations": activation_constants},
+            study={"activations": config["activation_constants"]},
         ),
     shell:
         f"{python} {home}scripts/measure_activations.py"

@@ -2,8 +2,6 @@
 #
 # Makes: results/{run}/bounds/{dataset}.parquet
 
-bounds_study = config["bounds_study"]
-
 
 rule compute_bounds:
     """Compare the kernels of one dataset with their bounds, along depth."""
@@ -21,9 +19,9 @@ rule compute_bounds:
     resources:
         **resources_of("compute_bounds", study="bounds"),
     params:
-        activations=rows.activation_options(run, bounds_study["activations"]),
-        settings=options(bounds_study, "depths", "samples", "seed"),
-        code=code("scripts/compute_bounds.py", study=bounds_study),
+        activations=rows.activation_options(run, config["bounds_study"]["activations"]),
+        settings=options(config["bounds_study"], "depths", "samples", "seed"),
+        code=code("scripts/compute_bounds.py", study=config["bounds_study"]),
     shell:
         f"{python} {home}scripts/compute_bounds.py"
         " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"

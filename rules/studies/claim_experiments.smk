@@ -3,9 +3,6 @@
 # Makes: results/{run}/tables/claim_experiments.parquet
 
 
-claim_experiments = config["claim_experiments"]
-
-
 rule run_claim_experiments:
     """Run the numerical experiments that decide theorems, lemmas and misprints."""
     input:
@@ -26,7 +23,7 @@ rule run_claim_experiments:
             for name, paper in run.papers.items()
             if "claim_experiments" in paper.tables
         ],
-        settings=options(claim_experiments, "depths", "seeds", "widths"),
+        settings=options(config["claim_experiments"], "depths", "seeds", "widths"),
         code=code("scripts/run_claim_experiments.py"),
     shell:
         f"{python} {home}scripts/run_claim_experiments.py"

@@ -2,8 +2,6 @@
 #
 # Makes: results/{run}/tables/precision.parquet
 
-precision_study = config["precision_study"]
-
 
 rule measure_precision:
     """Compare kappa from float32 and float64 with references in many digits."""
@@ -20,8 +18,8 @@ rule measure_precision:
     resources:
         **resources_of("measure_precision", study="precision"),
     params:
-        networks=options(precision_study, "depths", "seeds", "width"),
-        samples=options(precision_study, "dim", "points", "samples"),
+        networks=options(config["precision_study"], "depths", "seeds", "width"),
+        samples=options(config["precision_study"], "dim", "points", "samples"),
         code=code("scripts/measure_precision.py"),
     shell:
         f"{python} {home}scripts/measure_precision.py"

@@ -2,8 +2,6 @@
 #
 # Makes: results/{run}/repairs/{dataset}.parquet
 
-repairs_study = config["repairs_study"]
-
 
 rule measure_repairs:
     """Measure what repairs of samples and kernels give in kappa and in predicted steps."""
@@ -21,9 +19,11 @@ rule measure_repairs:
     resources:
         **resources_of("measure_repairs", study="repairs"),
     params:
-        activations=rows.activation_options(run, repairs_study["activations"]),
-        settings=options(repairs_study, "depths", "directions", "samples", "seeds"),
-        code=code("scripts/measure_repairs.py", study=repairs_study),
+        activations=rows.activation_options(run, config["repairs_study"]["activations"]),
+        settings=options(
+            config["repairs_study"], "depths", "directions", "samples", "seeds"
+        ),
+        code=code("scripts/measure_repairs.py", study=config["repairs_study"]),
     shell:
         f"{python} {home}scripts/measure_repairs.py"
         " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"

@@ -58,7 +58,7 @@ def dataset_source(name: str, entry: Entry) -> "Source":
     """Return what reads the dataset ``name`` by an entry that fits the catalogue's schema."""
     from ntk_conditioning.data.datasets import Source
 
-    limits, shape = entry.get("value_range"), entry.get("shape")
+    known: Any = {key: tuple(entry[key]) for key in ("value_range", "shape") if key in entry}
     sha256 = {part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()}
     if "sha256" in entry:
         sha256["train_x"] = (entry["sha256"],)
@@ -66,8 +66,7 @@ def dataset_source(name: str, entry: Entry) -> "Source":
         name=name,
         reader=entry["reader"],
         scaling=entry["scaling"],
-        value_range=(float(limits[0]), float(limits[1])) if limits else None,
-        shape=(shape[0], shape[1]) if shape else None,
+        **known,
         options=dict(entry.get("options", {})),
         sha256=sha256,
         path=Path(entry["path"]) if "path" in entry else None,

@@ -19,10 +19,6 @@ Argv = Sequence[str] | None  #: a program's arguments; None: those of the comman
 log = logging.getLogger("ntk_workflow")  #: what programs say
 
 
-class UsageError(UserError):
-    """The command line is not one that the program takes."""
-
-
 def _number(kind: Any, what: str, fits: Callable[[Any], bool]) -> Callable[[str], Any]:
     """Return a type for `Parser.add_argument`: numbers that fit."""
 
@@ -112,7 +108,7 @@ TRAINING = (
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser without abbreviations whose errors are a `UsageError`, hence one line.
+    """A parser without abbreviations whose errors are a `UserError`, hence one line.
 
     It begins with some of the `OPTIONS`. Linear algebra keeps to the ``threads`` that it parses.
     """
@@ -130,7 +126,7 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+        raise UserError(f"{message} (see {self.prog} --help)")
 
 
 def program(main: Callable[[Argv], int | None]) -> Callable[..., int]:

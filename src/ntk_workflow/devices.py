@@ -9,7 +9,7 @@ from pathlib import Path
 import filelock
 import torch
 
-from ntk_workflow.cli import UsageError
+from ntk_conditioning.errors import UserError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -28,7 +28,7 @@ def torch_device(wanted: str) -> torch.device:
         return torch.device("cuda")
     if wanted == "cuda":
         remedy = "give the job a GPU, install a CUDA build of torch, or use device auto"
-        raise UsageError(f"--device cuda: torch sees no GPU here; {remedy}")
+        raise UserError(f"--device cuda: torch sees no GPU here; {remedy}")
     return torch.device("cpu")
 
 

@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 
+from ntk_conditioning.errors import UserError
 from ntk_workflow import allocation, cli, devices
 from ntk_workflow.devices import VISIBLE
 
@@ -38,7 +39,7 @@ def machine(monkeypatch, tmp_path):
 
 def test_a_missing_gpu_is_one_line_and_auto_takes_the_cpu(machine):
     machine(0)
-    with pytest.raises(cli.UsageError, match=r"^--device cuda: torch sees no GPU here; give the"):
+    with pytest.raises(UserError, match=r"^--device cuda: torch sees no GPU here; give the"):
         devices.torch_device("cuda")
     assert devices.torch_device("auto").type == devices.torch_device("cpu").type == "cpu"
 

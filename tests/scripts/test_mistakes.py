@@ -7,6 +7,7 @@ import pytest
 import threadpoolctl
 import torch
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import TABLES
 from ntk_workflow import cli
 from tests.support.rows import write
@@ -43,7 +44,7 @@ def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, 
         assert main([]) == 2
         return capsys.readouterr().err.removeprefix("test_mistakes: error: ")
 
-    assert called(cli.UsageError("first\nsecond")) == "first second\n"
+    assert called(UserError("first\nsecond")) == "first second\n"
     assert called(PermissionError(13, "Permission denied", "a.npz")).endswith("denied: 'a.npz'\n")
     for defect in (KeyError("a"), RuntimeError("shapes differ")):
         with pytest.raises(type(defect)):

@@ -21,8 +21,9 @@ import yaml
 from PIL import Image, ImageOps
 
 from ntk_conditioning import tables
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import sha256
-from ntk_workflow.bundle import BundleError, archive, crate, signatures, verification
+from ntk_workflow.bundle import archive, crate, signatures, verification
 from tests.support.clone import ROOT, Clone, job_counts
 from tests.support.crates import crate_issues
 from tests.workflow.conftest import CI, FEW
@@ -86,7 +87,7 @@ def test_a_bundle_is_a_workflow_run_crate_that_names_nobody(bundled, unpacked: P
     assert f'"{socket.gethostname()}"' not in text
     shutil.copytree(folder, tmp_path / "changed")
     (tmp_path / "changed/CITATION.cff").write_text("another")
-    with pytest.raises(BundleError, match=r"CITATION\.cff: missing, or not as the RO-Crate"):
+    with pytest.raises(UserError, match=r"CITATION\.cff: missing, or not as the RO-Crate"):
         crate.require_crate(tmp_path / "changed")
 
 
@@ -179,7 +180,7 @@ def test_rows_are_computed_again_from_the_data(bundled: Clone, unpacked, config,
     assert said.startswith("3 of ")
     assert "with a probability of" in said
     own = config | {"activation_files": ["mine.py"]}
-    with pytest.raises(BundleError, match=r"needs mine\.py, and verification runs no Python"):
+    with pytest.raises(UserError, match=r"needs mine\.py, and verification runs no Python"):
         verification.recompute(unpacked, own, 1, mirror, tmp_path / "own")
 
 
@@ -216,7 +217,7 @@ def test_a_recorded_config_that_no_run_has_is_refused(config, tmp_path, change, 
     record = tmp_path / "results/ci/record/config.yaml"
     record.parent.mkdir(parents=True)
     record.write_text(yaml.safe_dump(config | change))
-    with pytest.raises(BundleError, match=message):
+    with pytest.raises(UserError, match=message):
         verification.verify(tmp_path / "results/ci")
 
 

@@ -2,9 +2,3 @@
 
 All three formats are open and are read without this package. The same run gives the same bytes.
 """
-
-from ntk_conditioning.errors import UserError
-
-
-class BundleError(UserError):
-    """A bundle is damaged, or contradicts what its rows give."""

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import bagit
 
-from ntk_conditioning.errors import one_line
+from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
-from ntk_workflow.bundle import BundleError
 
 logging.getLogger("bagit").setLevel(logging.CRITICAL)  # our errors have one line
 
@@ -49,14 +48,14 @@ def pack(folder: Path, target: Path) -> None:
 def unpack(path: Path, scratch: Path) -> Path:
     """Unpack a bundle, which is not trusted, into an empty folder; return the folder of its run.
 
-    `zipfile` itself writes no links, and nothing outside of the folder. `BundleError` if it is no
+    `zipfile` itself writes no links, and nothing outside of the folder. `UserError` if it is no
     bundle, or a byte of it is not as the bag's manifests say.
     """
     require_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
-                raise BundleError("its members are larger than the archive: a zip bomb")
+                raise UserError("its members are larger than the archive: a zip bomb")
             archive.extractall(scratch)
         (folder,) = scratch.iterdir()
         bagit.Bag(str(folder)).validate()
@@ -66,4 +65,4 @@ def unpack(path: Path, scratch: Path) -> Path:
         *(zipfile.BadZipFile, bagit.BagError, EOFError, RuntimeError, ValueError),
         *(FileExistsError, FileNotFoundError, NotADirectoryError),
     ) as error:
-        raise BundleError(f"{path}: damaged, or no bundle: {one_line(error)[:500]}") from None
+        raise UserError(f"{path}: damaged, or no bundle: {one_line(error)[:500]}") from None

@@ -17,9 +17,9 @@ from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 from rocrate.utils import is_url
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import sha256
 from ntk_conditioning.tables import TABLES
-from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.provenance.versions import PROJECT, libraries
 
@@ -38,12 +38,12 @@ _TYPES.add_type("application/x-ipynb+json", ".ipynb")
 
 
 def require_crate(folder: Path) -> None:
-    """Raise `BundleError` unless files are as a crate's metadata describe them."""
+    """Raise `UserError` unless files are as a crate's metadata describe them."""
     crate = ROCrate(json.loads((folder / NAME).read_text(encoding="utf-8")))
     for name, entity in ((unquote(entity.id), entity) for entity in crate.data_entities):
         path = folder / name
         if not is_url(name) and not (path.is_file() and entity.get("sha256") == sha256(path)):
-            raise BundleError(f"{name}: missing, or not as the RO-Crate describes it")
+            raise UserError(f"{name}: missing, or not as the RO-Crate describes it")
 
 
 def write(
@@ -63,10 +63,7 @@ def write(
     crate = ROCrate(version="1.1")
     crate.metadata.extra_contexts.append("https://w3id.org/ro/terms/workflow-run/context")
     crate.name = f"{citation['title']}: the run {run}"
-    crate.description = (
-        f"Tables, figures, executed notebooks and claims of the run {run}, with its config, "
-        "the provenance of every job and the source of the workflow."
-    )
+    crate.description = f"Results of the run {run}, with its config, jobs and workflow."
     crate.datePublished = times[-1]
     licence = citation["license"]
     address = f"https://spdx.org/licenses/{licence}"

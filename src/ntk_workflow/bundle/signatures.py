@@ -4,8 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import require_file
-from ntk_workflow.bundle import BundleError
 
 NAMESPACE = "ntk-conditioning"  #: a signature for something else does not count; as in the Makefile
 
@@ -13,7 +13,7 @@ NAMESPACE = "ntk-conditioning"  #: a signature for something else does not count
 def made_by(bundle: Path, signers: Path | None = None) -> str:
     """Return what a bundle's signature says of its maker, by a file of allowed signers.
 
-    `BundleError` if there are ``signers``, and the signature is missing, of other bytes, for
+    `UserError` if there are ``signers``, and the signature is missing, of other bytes, for
     something else, expired, or by a key that they do not have.
     """
     signature = bundle.with_name(f"{bundle.name}.sig")
@@ -23,16 +23,16 @@ def made_by(bundle: Path, signers: Path | None = None) -> str:
         return "not signed: whoever holds it could have changed it"
     require_file(signers)
     if not signature.is_file():
-        raise BundleError(f"{bundle}: not signed, there is no {signature}")
+        raise UserError(f"{bundle}: not signed, there is no {signature}")
     keygen = ["ssh-keygen", "-s", str(signature), "-f", str(signers), "-Y"]
     found = subprocess.run([*keygen, "find-principals"], capture_output=True, text=True)
     if found.returncode:
         by = f"by none of the keys of {signers}, or by one that has expired"
-        raise BundleError(f"{bundle}: {signature} is no signature, or {by}")
+        raise UserError(f"{bundle}: {signature} is no signature, or {by}")
     name = found.stdout.partition("\n")[0]
     verify = [*keygen, "verify", "-I", name, "-n", NAMESPACE]
     with bundle.open("rb") as stream:
         done = subprocess.run(verify, stdin=stream, capture_output=True, text=True)
     if done.returncode or not (key := re.search(r"SHA256:\S+", done.stdout)):
-        raise BundleError(f"{bundle}: {signature} is no signature of it by {name}")
+        raise UserError(f"{bundle}: {signature} is no signature of it by {name}")
     return f"signed by {name} ({key[0]})"

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 import yaml
 from PIL import Image, ImageChops
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import TABLES
 from ntk_workflow import comparison
-from ntk_workflow.bundle import BundleError
 from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.config import SCHEMAS, own_programs, read_yaml, schema_errors
 from ntk_workflow.yaml_files import read_record
@@ -50,7 +50,7 @@ _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 def verify(results: Path) -> tuple[dict[str, Any], int]:
     """Return the recorded config of a bundle's run, and how many tables it has.
 
-    `BundleError` unless config and tables are as this version's schemas have them.
+    `UserError` unless config and tables are as this version's schemas have them.
     """
     # a published config leaves out where files are
     config: dict[str, Any] = {"data_dir": "data", "mirror": None}
@@ -59,14 +59,14 @@ def verify(results: Path) -> tuple[dict[str, Any], int]:
     if config.get("run") != results.name:
         problems.append(f"run is not {results.name}")
     if problems:
-        raise BundleError(f"record/config.yaml: {problems[0]}")
+        raise UserError(f"record/config.yaml: {problems[0]}")
     paths = sorted(results.rglob("*.parquet"))
     for path in paths:
         schema = pq.read_schema(path)
         table = TABLES.get((schema.metadata or {}).get(b"table", b"").decode())
         if not table or schema.remove_metadata() != table.schema.remove_metadata():
             name = path.relative_to(results)
-            raise BundleError(f"{name}: not a table as this version of the package declares it")
+            raise UserError(f"{name}: not a table as this version of the package declares it")
     return config, len(paths)
 
 
@@ -83,7 +83,7 @@ def derived_files(results: Path) -> set[str]:
 
 
 def rerun(results: Path, config: Mapping[str, Any], scratch: Path) -> str:
-    """Return what was made again from the rows and is the same, in a line; or `BundleError`."""
+    """Return what was made again from the rows and is the same, in a line; or `UserError`."""
     again = make_again(results, config, scratch)
     records = [read_record(run / "record/versions.json") for run in (results, again)]
     for record in records:
@@ -92,7 +92,7 @@ def rerun(results: Path, config: Mapping[str, Any], scratch: Path) -> str:
     names = derived_files(results) | derived_files(again)
     if problems := differences(names, results, again, same_software=same_software):
         more = f"; and {len(problems) - 20} more" if len(problems) > 20 else ""
-        raise BundleError("; ".join(problems[:20]) + more)
+        raise UserError("; ".join(problems[:20]) + more)
     drawn = sum(name.startswith("figures/") for name in names)
     pictures = "are the same" if same_software else "not compared: another lock or system"
     kept = ", ".join(["the rows", "the notebooks", *(name for name in WHOLE if name in names)])
@@ -106,7 +106,7 @@ def make_again(results: Path, config: Mapping[str, Any], folder: Path) -> Path:
     """Let the workflow make all that follows from a bundle's rows; return the run's folder."""
     rows, again = files_of_rows(results), folder / "results" / results.name
     if all(name.startswith(("tables/", "datasheets/")) for name in rows):
-        raise BundleError("it has no rows (include_rows: false): nothing can be made from them")
+        raise UserError("it has no rows (include_rows: false): nothing can be made from them")
     for name in rows:
         (again / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(results / name, again / name)
@@ -168,7 +168,7 @@ def compared_pictures(a: Path, b: Path) -> str:
 def recompute(
     results: Path, config: Mapping[str, Any], count: int, mirror: str, scratch: Path
 ) -> str:
-    """Return which rows, drawn at random, were computed again, in a line; or `BundleError`."""
+    """Return which rows, drawn at random, were computed again, in a line; or `UserError`."""
     rows = sorted(name for name in files_of_rows(results) if name.endswith(".parquet"))
     drawn = random.SystemRandom().sample(rows, min(count, len(rows)))
     targets = [f"results/{results.name}/{name}" for name in drawn]
@@ -186,7 +186,7 @@ def recompute(
             problem = "" if chaotic else compared_tables(*pair, OTHER_PROCESSOR, without=NOISE)
         problems += [f"{name}: {problem}"] if problem else []
     if problems:
-        raise BundleError("; ".join(problems))
+        raise UserError("; ".join(problems))
     tenth = max(1, len(rows) // 10)
     chance = 1 - math.comb(len(rows) - tenth, len(drawn)) / math.comb(len(rows), len(drawn))
     return (
@@ -199,9 +199,9 @@ def recompute(
 def run_workflow(
     results: Path, config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
 ) -> None:
-    """Let this checkout's workflow, with a bundle's config, make files; or `BundleError`."""
+    """Let this checkout's workflow, with a bundle's config, make files; or `UserError`."""
     if own := own_programs(config):
-        raise BundleError(
+        raise UserError(
             f"its run needs {own[0]}, and verification runs no Python of a bundle: read "
             f"that file, then snakemake --configfile results/{results.name}/record/config.yaml"
         )
@@ -224,4 +224,4 @@ def run_workflow(
     command += ["--logger", "console", "--snakefile", str(ROOT / "Snakefile")]
     command += ["--directory", str(folder), "--configfile", str(folder / "config.yaml")]
     if subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}).returncode:
-        raise BundleError("the workflow cannot make it again: what it says is above")
+        raise UserError("the workflow cannot make it again: what it says is above")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ntk_conditioning import tables
-from ntk_workflow.cli import UsageError, log
+from ntk_conditioning.errors import UserError
+from ntk_workflow.cli import log
 
 #: Libraries whose version may change a result.
 LIBRARIES = ("numpy", "pyarrow", "scipy", "torch")
@@ -40,7 +41,7 @@ class Checkpoints:
         if self._folder is None:
             return None
         if not cell["code"]:
-            raise UsageError("--checkpoints: give --code, too, which says for how long they hold")
+            raise UserError("--checkpoints: give --code, too, which says for how long they hold")
         try:
             path = self._folder / f"{self._name(cell)}-{digest(cell)}.parquet"
             rows: list[dict[str, Any]] = tables.read(path, self._table).to_pylist()

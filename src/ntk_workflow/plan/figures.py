@@ -99,13 +99,6 @@ def pages(run: Run) -> list[str]:
     return [run.path("explorer.html"), *claims, *small]
 
 
-def page_sources(run: Run, page: str) -> list[str]:
-    """Return what a page of the report is made from."""
-    if page == "run":
-        return [run.path("record", name) for name in ("config.yaml", "versions.json")]
-    return [run.path("tables", f"{page}.parquet")]
-
-
 def suggest(run: Run, target: str) -> None:
     """Refuse a target that does not exist, with those that are like it."""
     targets = ["all", "bundle", "claims", *map(listing.target, run.figures)]

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from ntk_conditioning import memory
 from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.errors import UserError as UserError
 from ntk_conditioning.files import sha256
-from ntk_workflow import allocation, cli
+from ntk_workflow import allocation
+from ntk_workflow import cli as cli
 
 
 def available_memory(device: str = "cpu") -> int:
@@ -27,8 +29,9 @@ def samples_by_seed(
 ) -> Iterator[tuple[Any, NDArray[np.float64], str]]:
     """Yield each seed with its samples (n, d) and their file's digest: one for all, or each."""
     if len(paths) not in (1, len(seeds)):
-        given = f"{len(paths)} files of data for {len(seeds)} seeds"
-        raise cli.UsageError(f"{given}; give one for all or as many")
+        raise UserError(
+            f"{len(paths)} files of data for {len(seeds)} seeds; give one for all or as many"
+        )
     for number, seed in enumerate(seeds):
         if number < len(paths):
             x, digest = load_prepared(paths[number]).x, sha256(paths[number])

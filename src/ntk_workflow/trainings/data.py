@@ -9,8 +9,8 @@ import numpy as np
 
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
-from ntk_workflow.cli import UsageError
 from ntk_workflow.trainings.settings import TrainingSettings
 
 
@@ -40,11 +40,11 @@ def labelled_samples(
     for file in [path, test] if test else [path]:
         part = load_prepared(file, like=path if ready else None)
         if part.y is None:
-            raise UsageError(f"{file} has no labels, and training needs them; name a labelled one")
+            raise UserError(f"{file} has no labels, and training needs them; name a labelled one")
         if not ready:
             labels = np.unique(part.y)
         if len(unknown := np.setdiff1d(part.y, labels)):
-            raise UsageError(f"{file} has label {unknown[0]}, which no sample of {path} has")
+            raise UserError(f"{file} has label {unknown[0]}, which no sample of {path} has")
         # Eq. (1) of liu2023relu has no factor before the first layer, the published code
         # sqrt(2/d). For homogeneous activations that only divides outputs and gradients, which a
         # loss other than the square one feels.

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,13 @@ from torch import Tensor
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.architectures import MODELS, kind_of
+from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.networks.mlp import MLP, init_mlp, is_linear, linear_factor
 from ntk_conditioning.networks.modules import Network, make_network
-from ntk_conditioning.networks.own import OwnModel, load, make_own_network
+from ntk_conditioning.networks.own import OwnModel, make_own_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning
@@ -30,7 +30,7 @@ from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Member, Part
-from ntk_workflow.cli import UsageError, log
+from ntk_workflow.cli import log
 from ntk_workflow.trainings.data import LabelledSamples
 from ntk_workflow.trainings.settings import Image, Rates, TrainingSettings
 
@@ -83,16 +83,6 @@ class TrainingTask:
         return Part(x.to(device), torch.from_numpy(data.y).to(device))
 
 
-def own_network(model: str, file: Path | None, function: str) -> OwnModel | None:
-    """Return the network of the user's own that a program was given; None for a built-in one."""
-    if model in MODELS:
-        return None
-    if file is None:
-        known = ", ".join(MODELS)
-        raise UsageError(f"--model {model}: give its --model-file; built in are {known}")
-    return load(file, function)
-
-
 def make_modules(name: str, own: OwnModel | None, rng: np.random.Generator, **size: Any) -> Network:
     """Return a network of torch's modules, built in or the user's own."""
     return make_own_network(own, rng, **size) if own else make_network(name, rng, **size)
@@ -109,7 +99,7 @@ def as_seen(x: NDArray[np.float64], image: Image | None) -> Tensor:
     if image is None:
         return seen
     if math.prod(image) != x.shape[1]:
-        raise UsageError(f"image {list(image)} is not the {x.shape[1]} features of a sample")
+        raise UserError(f"image {list(image)} is not the {x.shape[1]} features of a sample")
     return seen.reshape(len(x), *image).movedim(-1, 1).contiguous()
 
 
