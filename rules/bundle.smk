@@ -1,8 +1,7 @@
 # Bundle: a run as one file that anyone can verify: snakemake bundle, or make bundle.
 #
 # Needs: all that the run makes. Makes: results/{run}/record/jobs.json, who made what, and
-#        results/{run}/bundle/{run}.zip, an RO-Crate in a BagIt bag. scripts/verify_bundle.py
-#        checks it. Neither is part of `all`.
+#        results/{run}/bundle/{run}.zip, an RO-Crate in a BagIt bag; neither is part of `all`.
 
 from ntk_workflow.run import used_datasets
 

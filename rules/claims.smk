@@ -31,8 +31,7 @@ rule check_claims:
         code=code("scripts/check_claims.py"),
     shell:
         f"{python} {home}scripts/check_claims.py"
-        " --papers {input.papers:q}"
-        " --tables {input.tables:q} --run {wildcards.run}"
+        " --papers {input.papers:q} --tables {input.tables:q} --run {wildcards.run}"
         " --output {output.table:q} --markdown {output.markdown:q} --html {output.html:q}"
         " --findings {output.findings:q} 2> {log:q}"
 
@@ -56,8 +55,8 @@ rule render_explorer:
         code=code("scripts/render_explorer.py"),
     shell:
         f"{python} {home}scripts/render_explorer.py"
-        " --run {wildcards.run}"
-        " --papers {input.papers:q} --tables {input.tables:q} --output {output:q} 2> {log:q}"
+        " --run {wildcards.run} --papers {input.papers:q} --tables {input.tables:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule claims:

@@ -36,8 +36,7 @@ here = workflow.current_basedir
 checkout = unpacked(here) if hasattr(here, "hosted_repo") else Path(here).parent
 sys.path.insert(0, f"{checkout}/src")
 
-from ntk_workflow import checks, jobs, snakemake_internals
-from ntk_workflow.figures import listing
+from ntk_workflow import checks, jobs, listing, snakemake_internals
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
 from ntk_workflow.plan.load import load
 from ntk_workflow.plan.rows import options

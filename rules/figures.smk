@@ -1,9 +1,8 @@
 # Figures: one papermill notebook each, listed in notebooks/figures.yaml.
 #
-# Needs: results/{run}/tables/. Makes: results/{run}/figures/{figure}.pdf and .png, and the executed
-# notebook results/{run}/notebooks/{figure}.ipynb. A notebook that failed stays in logs/{run}.
-# On demand: results/{run}/paper/, all figures as a paper wants them, with captions.
-# caption.rst leads the report to the caption beside the notebook.
+# Needs: results/{run}/tables/. Makes: results/{run}/figures/{figure}.pdf and .png, the executed
+# notebook results/{run}/notebooks/{figure}.ipynb, which stays in logs/{run} if it failed, and, on
+# demand, results/{run}/paper/, all figures as a paper wants them, with captions.
 
 
 rule render_figure:
@@ -26,8 +25,6 @@ rule render_figure:
         "logs/{run}/render_figure/{figure}.tsv"
     conda:
         "../envs/environment.yaml"
-    resources:
-        runtime=lambda w, attempt: 20 * attempt,  # minutes; figures take seconds
     params:
         parameters=lambda w: figures.notebook_parameters(run, w.figure),
         # not passed on: the report reads it
@@ -76,5 +73,5 @@ rule collect_paper_figures:
         code=code("scripts/collect_paper_figures.py"),
     shell:
         f"{python} {home}scripts/collect_paper_figures.py"
-        " --figures {params.figures:q}"
-        " --captions {params.captions:q} --folder $(dirname {output.latex:q}) 2> {log:q}"
+        " --figures {params.figures:q} --captions {params.captions:q}"
+        " --folder $(dirname {output.latex:q}) 2> {log:q}"

@@ -29,8 +29,7 @@ def main(argv: Argv = None) -> int:
     parser = Parser(description=__doc__)
     parser.add_argument("a", type=Path, metavar="A", help="folder of results, or bundle (.zip)")
     parser.add_argument("b", type=Path, metavar="B", help="the same of another run")
-    help = "relative change up to which numbers are equal (default: 0)"
-    parser.add_argument("--tolerance", type=not_negative, default=0.0, help=help)
+    parser.add_argument("--tolerance", type=not_negative, default=0.0, help="relative change")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same for machines")
     args = parser.parse_args(argv)
     runs = [args.a, args.b]

@@ -7,7 +7,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_workflow import cli
-from ntk_workflow.checkpoints.cells import Checkpoints
+from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.rows import samples_by_seed
 
 

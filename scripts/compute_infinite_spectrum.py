@@ -9,7 +9,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel, InfiniteName
 from ntk_workflow import cli
-from ntk_workflow.checkpoints.cells import Checkpoints
+from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.rows import available_memory, samples_by_seed
 from ntk_workflow.rows.blocks import REMEDY, block_rows
 

@@ -11,7 +11,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_workflow import cli
-from ntk_workflow.checkpoints.cells import Checkpoints
+from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.devices import torch_device
 from ntk_workflow.rows import available_memory, samples_by_seed
 

@@ -13,7 +13,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel, EmpiricalName
 from ntk_workflow import cli
-from ntk_workflow.checkpoints.cells import Checkpoints
+from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.devices import torch_device
 from ntk_workflow.rows import available_memory, samples_by_seed
 from ntk_workflow.rows.blocks import REMEDY, block_rows

@@ -22,8 +22,7 @@ def main(argv: cli.Argv = None) -> None:
     add = parser.add_argument
     add("--name", required=True, help="catalogue name, e.g. mnist/images.gz")
     add("--output", required=True, type=Path, metavar="FILE", help="where to put the file")
-    accepted = "accepted checksums, the official file's first"
-    add("--sha256", required=True, nargs="+", metavar="HEX", help=accepted)
+    add("--sha256", required=True, nargs="+", metavar="HEX", help="accepted checksums")
     add("--bytes", type=int, default=0, metavar="N", help="size of the official file, if known")
     add("--mirror", default="", metavar="BASE", help="folder or address that holds NAME")
     add("--urls", nargs="*", default=[], metavar="URL", help="addresses of the file itself")

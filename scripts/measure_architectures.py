@@ -21,7 +21,7 @@ from ntk_conditioning.networks import activations, own
 from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_workflow import cli
-from ntk_workflow.checkpoints.cells import Checkpoints
+from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.trainings.networks import initial_network, takes_images
 
 

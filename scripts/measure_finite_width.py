@@ -16,7 +16,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
 from ntk_conditioning.theory.finite_width import spread
 from ntk_workflow import cli
-from ntk_workflow.checkpoints.cells import Checkpoints
+from ntk_workflow.checkpoints import Checkpoints
 
 
 @cli.program

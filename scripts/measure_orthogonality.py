@@ -12,7 +12,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.gradients import layer_angles
 from ntk_workflow import cli
-from ntk_workflow.checkpoints.cells import Checkpoints
+from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.devices import torch_device
 from ntk_workflow.rows.widths import drawn_network, two_classes
 

@@ -18,8 +18,6 @@ from ntk_conditioning.errors import UserError
 from ntk_workflow import cli
 from ntk_workflow.catalogue import dataset_source, read_entry
 
-REMEDY = "remove all but one, or set exclude_duplicates: true for angles alone"
-
 
 @cli.program
 def main(argv: cli.Argv = None) -> None:
@@ -27,8 +25,7 @@ def main(argv: cli.Argv = None) -> None:
     add = parser.add_argument
     add("--dataset", required=True, help="its name in the catalogue")
     add("--catalogues", required=True, nargs="+", metavar="FILE", help="files that describe it")
-    by_part = "its files by part: train_x, train_y, test_x, test_y, features; a path is train_x"
-    add("--parts", nargs="*", default=[], type=cli.named_path, metavar="PART=FILE", help=by_part)
+    add("--parts", nargs="*", default=[], type=cli.named_path, metavar="PART=FILE", help="files")
     add("--split", choices=["train", "test"], default="train", help="which part to prepare")
     add("--samples", type=number, default="all", help="how many samples to draw, or all")
     add("--balanced", action="store_true", help="draw equally many samples of each class")
@@ -53,7 +50,8 @@ def main(argv: cli.Argv = None) -> None:
     cli.log.info("%s, %s: %d of %d samples", source.name, args.split, sheet.n, available)
     equal = find_duplicates(prepared.scaled(dataset))
     if equal.pairs and args.split == "train":
-        line = f"{source.name}: {equal.in_words(rows)}; no kernel with them has a kappa: {REMEDY}"
+        line = f"{source.name}: {equal.in_words(rows)}; no kernel with them has a kappa: "
+        line += "remove all but one, or set exclude_duplicates: true for angles alone"
         cli.log.warning(line)
         print(line, flush=True)  # on the user's terminal, where logs are not shown
     prepared.save_prepared(args.output, dataset)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
 from ntk_workflow.cli import Argv, Parser, program
-from ntk_workflow.figures.listing import PAGES
+from ntk_workflow.listing import PAGES
 from ntk_workflow.pages.rendering import render
 
 

@@ -14,7 +14,7 @@ from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.networks.own import load, require_trainable
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow import cli
-from ntk_workflow.checkpoints.cells import digest
+from ntk_workflow.checkpoints import digest
 from ntk_workflow.devices import torch_device
 from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.data import labelled_samples

@@ -20,12 +20,9 @@ def main(argv: Argv = None) -> None:
     add = parser.add_argument
     add("bundle", type=Path, help="bundle (.zip)")
     add("--rerun", action="store_true", help="make all that follows from the rows again")
-    help = "compute that many files of rows again, drawn at random"
-    add("--recompute", type=positive_integer, metavar="N", help=help)
-    help = "who may have signed it, a file of lines NAME KEY as ssh-keygen's ALLOWED SIGNERS"
-    add("--signers", type=Path, help=help)
-    help = "folder or address where its original files are looked for first, by default data"
-    add("--mirror", default="data", help=help)
+    add("--recompute", type=positive_integer, metavar="N", help="compute N files of rows again")
+    add("--signers", type=Path, help="who may have signed it, as ssh-keygen's ALLOWED SIGNERS")
+    add("--mirror", default="data", help="folder or address of its original files")
     args = parser.parse_args(argv)
 
     unchecked = []

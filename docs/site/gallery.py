@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 from latex2mathml.converter import convert
 
-from ntk_workflow.figures.listing import CATEGORIES, target, title
+from ntk_workflow.listing import CATEGORIES, target, title
 
 ROOT = Path(__file__).resolve().parents[2]
 

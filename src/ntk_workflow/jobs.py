@@ -12,9 +12,6 @@ from ntk_workflow.allocation import SNAKEMAKE
 from ntk_workflow.resources import MOST_MINUTES, Samples, Size
 from ntk_workflow.run import Run
 
-#: Seconds until a program has started.
-START = 2
-
 
 def resources_of(
     run: Run, rule: str, *, study: str = "", gpu: bool = False
@@ -46,7 +43,8 @@ def resources_of(
 
     def core_seconds(wildcards: Any) -> int:
         needed = size(**dict(wildcards))
-        return math.ceil(START + needed.seconds / (needed.gpu if gpu else 1))
+        # until a program has started it takes two seconds
+        return math.ceil(2 + needed.seconds / (needed.gpu if gpu else 1))
 
     def runtime(wildcards: Any, attempt: int, threads: int) -> int:
         minutes = core_seconds(wildcards) / 60 / (1 if gpu else threads)

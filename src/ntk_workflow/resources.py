@@ -4,8 +4,6 @@ It takes a job's wildcards, the config's keys as they hold for its dataset, and 
 constants are coarse, from a core of a server and an H100.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

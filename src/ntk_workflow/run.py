@@ -16,6 +16,8 @@ GRID = "grid"
 TABLES = {name: table.studies for name, table in tables.TABLES.items() if table.studies}
 #: The study that makes a table, by table; tables of the main grid are made whenever it is there.
 STUDY_OF = {name: s[0] for name, s in TABLES.items() if len(s) == 1 and s != (GRID,)}
+#: Stands for the entry of a dataset that no catalogue has.
+UNKNOWN = {"reader": ""}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,16 +74,12 @@ class Run:
 
     def shape(self, dataset: str) -> tuple[int | None, int | None]:
         """Return all samples and features of a dataset; None for what only its files tell."""
-        exception = self.config["overrides"].get(dataset, {})
-        entry = self.catalogue.get(dataset)
-        return (
-            catalogue.shape_of(entry, self.config["speech"] | exception) if entry else (None, None)
-        )
+        speech = self.config["speech"] | self.config["overrides"].get(dataset, {})
+        return catalogue.shape_of(self.catalogue.get(dataset, UNKNOWN), speech)
 
     def image(self, dataset: str) -> tuple[int, int, int] | None:
         """Return height, width and colours of a dataset's samples, None if they are no images."""
-        entry = self.catalogue.get(dataset)
-        return catalogue.known_image(entry) if entry else None
+        return catalogue.known_image(self.catalogue.get(dataset, UNKNOWN))
 
 
 def used_datasets(config: Mapping[str, Any]) -> list[str]:
@@ -92,12 +90,5 @@ def used_datasets(config: Mapping[str, Any]) -> list[str]:
 
 
 def refuse(message: str) -> NoReturn:
-    """End Snakemake in one of its input functions.
-
-    Any other error there means to it that the rule cannot make the file, which does not matter
-    where an old one is: it would go on with that, or say that there is nothing to be done.
-
-    Raises:
-        SystemExit: with the message.
-    """
+    """End Snakemake in an input function: after any other error it goes on with an old file."""
     raise SystemExit(message)

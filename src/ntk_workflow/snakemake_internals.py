@@ -1,8 +1,4 @@
-"""What the workflow needs of Snakemake and its documentation does not promise.
-
-Everything undocumented stands here, and the tests of whole runs touch each attribute, so that a
-new version of Snakemake fails there and not at a user's.
-"""
+"""What the workflow needs of Snakemake and its documentation does not promise; tests touch all."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -8,7 +8,7 @@ import yaml
 
 from docs.build import __main__ as build
 from docs.site import gallery
-from ntk_workflow.figures.listing import target
+from ntk_workflow.listing import target
 
 ROOT = Path(__file__).parents[2]
 FOLDERS_OF_PAGES = (".", ".github", "docs", "results", "profiles", "resources")

@@ -23,7 +23,7 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
-from ntk_workflow.checkpoints.cells import Checkpoints
+from ntk_workflow.checkpoints import Checkpoints
 from tests.support.sources import write_prepared
 
 STUDY = "--architecture deep --hidden m m --samples 4 --steps 3 --widths"

@@ -1,7 +1,7 @@
 """The file of a bundle: a BagIt bag, zipped so that equal content gives equal bytes.
 
-Members are stored, not deflated: nearly all of them are compressed by themselves, the bytes do not
-depend on the version of zlib, and an archive that is larger inside than outside cannot be one.
+Members are stored, not deflated: the bytes do not depend on the version of zlib, and an archive
+that is larger inside than outside cannot be one.
 """
 
 import logging

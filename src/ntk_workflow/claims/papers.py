@@ -101,10 +101,7 @@ class Paper:
 
 @cache
 def columns(text: str) -> frozenset[str]:
-    """Return the columns that an expression names.
-
-    Raises:
-        SyntaxError: if it is none.
+    """Return the columns that an expression names; `SyntaxError` if it is none.
 
     >>> sorted(columns("log(kappa) > n and depth == depth.max('model')"))
     ['depth', 'kappa', 'model', 'n']

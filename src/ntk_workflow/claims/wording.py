@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 
 SYMBOLS = {"kappa": "κ", "lambda": "λ", "mu": "μ", "delta": "δ", "rho": "ρ", "alpha": "α"}
-SYMBOLS |= {"gram": "Gram", "ntk": "NTK", "nngp": "NNGP"}
-SYMBOLS |= {"relu": "ReLU", "normrelu": "NormReLU", "selu": "SELU"}
+SYMBOLS |= {"gram": "Gram", "ntk": "NTK", "nngp": "NNGP", "relu": "ReLU", "selu": "SELU"}
+SYMBOLS |= {"normrelu": "NormReLU"}
 #: Patterns of expressions and what stands for them, in this order.
 PHRASES = {
     r"\b(\w+) == \1\.(min|max)\([^)]*\)": r"\2 \1",

@@ -5,9 +5,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ntk_workflow import listing
 from ntk_workflow.checks import require
 from ntk_workflow.config import did_you_mean
-from ntk_workflow.figures import listing
 from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.trainings import ASKED_FOR, TRAINING_TABLES, has_table
 from ntk_workflow.run import STUDY_OF, Run, refuse

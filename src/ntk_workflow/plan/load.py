@@ -24,11 +24,7 @@ BUILT_IN = frozenset(activations.names())
 
 
 def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) -> Run:
-    """Return the run of a config; for the others see `Run`.
-
-    Raises:
-        UserError: for unknown keys, values of a wrong type, and files that cannot be read.
-    """
+    """Return the run of a config; for the others see `Run`. `UserError` has a line a mistake."""
     schema = read_yaml(source / "schemas/config.schema.yaml")
     if lines := schema_errors(config, schema):
         raise UserError("\n".join(lines))
@@ -59,10 +55,7 @@ def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) 
 def own_activations(
     files: Sequence[str], checked: bool
 ) -> tuple[dict[str, activations.DualErrors], list[str]]:
-    """Import files that register activations; return their errors at infinite width, and mistakes.
-
-    Activations are checked if they are not ``checked``.
-    """
+    """Import files that register activations; return errors at infinite width, and mistakes."""
     errors, lines = {}, []
     for file in files:
         try:
@@ -89,11 +82,9 @@ def own_networks(
     for name, entry in given.items():
         from ntk_conditioning.networks import architectures, own  # torch takes seconds
 
-        if name in {*architectures.MODELS, *taken}:
-            problem = "a built-in network or a dataset has this name; choose another"
-            lines.append(f"models.{name}: {problem}")
-            continue
         try:
+            if name in {*architectures.MODELS, *taken}:
+                raise UserError("a built-in network or a dataset has this name; choose another")
             models[name] = own.load(entry["file"], entry["function"])
         except UserError as error:
             lines.append(f"models.{name}: {error}")

@@ -31,10 +31,6 @@ def source_digest(*programs: str | Path, source: str | Path) -> str:
     name, of tables that they name, and of files beside the importing program; all other imports
     are covered by the pinned environment. Comments, docstrings, layout and a notebook's outputs do
     not enter: they cannot change a result.
-
-    Raises:
-        FileNotFoundError: if a program does not exist.
-        SyntaxError: if a file cannot be parsed.
     """
     meanings: dict[Path, str] = {}
     queue, root = [Path(program).resolve() for program in programs], Path(source).resolve()

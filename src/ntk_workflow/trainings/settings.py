@@ -1,10 +1,8 @@
 """The settings of a training: those of an experiment as they hold for one network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.training.descent import AUTO_RATES, Descent, rounded_down
@@ -41,7 +39,7 @@ class TrainingSettings(Descent):
     kernels_along: tuple[int, int] | None = None
 
     @classmethod
-    def from_config(cls, values: Mapping[str, Any], *, image: Image | None) -> TrainingSettings:
+    def from_config(cls, values: Mapping[str, Any], *, image: Image | None) -> Self:
         """Return the settings from an experiment's keys as they hold for one network."""
         rates, unit = values["learning_rates"], "one"
         if rates == "auto":
@@ -54,7 +52,7 @@ class TrainingSettings(Descent):
         return cls._of(known | {"kernels_along": along and [along["samples"], along["points"]]})
 
     @classmethod
-    def from_words(cls, words: Iterable[str]) -> TrainingSettings:
+    def from_words(cls, words: Iterable[str]) -> Self:
         """Return the settings from a program's KEY=VALUE."""
         try:
             return cls._of(named_values(words, option="--settings"))
@@ -62,7 +60,7 @@ class TrainingSettings(Descent):
             raise UserError(f"--settings: {str(error).partition(' ')[2]}") from None
 
     @classmethod
-    def _of(cls, values: Mapping[str, Any]) -> TrainingSettings:
+    def _of(cls, values: Mapping[str, Any]) -> Self:
         known: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
         return cls(**known)
 

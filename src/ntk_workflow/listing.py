@@ -22,7 +22,7 @@ PAGES = {
     "run": "Config and versions",
 }
 
-NOTEBOOKS = Path(__file__).resolve().parents[3] / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
 def target(figure: str) -> str:

@@ -1,1 +1,0 @@
-"""What a killed job leaves behind, so that the next one goes on from there."""

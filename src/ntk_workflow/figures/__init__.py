@@ -1,1 +1,0 @@
-"""How figures are listed: their targets, titles, and places in the report."""
