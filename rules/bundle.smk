@@ -3,6 +3,7 @@
 # Needs: all that the run makes. Makes: results/{run}/record/jobs.json, who made what, and
 #        results/{run}/bundle/{run}.zip, an RO-Crate in a BagIt bag; neither is part of `all`.
 
+from ntk_workflow.plan import record
 from ntk_workflow.run import used_datasets
 
 

@@ -37,8 +37,8 @@ checkout = unpacked(here) if hasattr(here, "hosted_repo") else Path(here).parent
 sys.path.insert(0, f"{checkout}/src")
 
 from ntk_workflow import checks, jobs, listing, snakemake_internals
-from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.plan.load import load
+from ntk_workflow.plan import datasets, figures, rows, trainings
+from ntk_workflow.plan.load import changed_keys, load
 from ntk_workflow.plan.rows import options
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
@@ -72,7 +72,7 @@ except ValueError as error:
     raise SystemExit(f"The configuration has mistakes:\n{error}") from None
 config = run.config
 
-if not run.checked and (keys := record.changed_keys(run)):
+if not run.checked and (keys := changed_keys(run)):
     logger.warning(
         f"results/{config['run']} is of another config ({', '.join(keys)}), and will change;"
         " to keep it: --config run=NAME"

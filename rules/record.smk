@@ -3,6 +3,7 @@
 # Needs: config, programs, environment; small tables.
 # Makes: results/{run}/record/config.yaml and versions.json; results/{run}/pages/{page}.html
 
+from ntk_workflow.plan import record
 from ntk_workflow.provenance.versions import libraries
 
 

@@ -18,8 +18,8 @@ from ntk_conditioning.data.speech.extraction import extract, survey
 from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
 from ntk_workflow import cli
-from ntk_workflow.named_values import named_values
 from ntk_workflow.progress import progress
+from ntk_workflow.yaml_files import named_values
 
 
 @cli.program

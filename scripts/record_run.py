@@ -12,8 +12,8 @@ import yaml
 from ntk_conditioning.files import write_text
 from ntk_workflow.cli import Argv, Parser, program
 from ntk_workflow.config import published
-from ntk_workflow.named_values import named_values
 from ntk_workflow.provenance import versions
+from ntk_workflow.yaml_files import named_values
 
 HEADING = """\
 # The config of this run: every key with the value that was in force, but for those that only say

@@ -17,7 +17,7 @@ from nbclient.exceptions import DeadKernelError
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, room_for
 from ntk_workflow.cli import Argv, Parser, program
-from ntk_workflow.named_values import named_values
+from ntk_workflow.yaml_files import named_values
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 

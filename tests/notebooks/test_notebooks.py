@@ -23,9 +23,9 @@ from ntk_conditioning import tables
 from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.config import read_yaml
-from ntk_workflow.named_values import named_values, to_words
 from ntk_workflow.plan import figures
 from ntk_workflow.run import STUDY_OF
+from ntk_workflow.yaml_files import named_values, to_words
 from tests.support.runs import run_of
 from tests.workflow.conftest import finished  # noqa: F401  the fixture
 

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 import run_notebook
 
-from ntk_workflow.named_values import to_words
+from ntk_workflow.yaml_files import to_words
 
 PARAMETERS = "words: list = [\n    'a',\n    'b',\n]\npdf = 'x.pdf'\n"
 DRAW = """\

@@ -1,5 +1,7 @@
 """What one asks for is checked and planned, and nothing else stands in the way."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
+from ntk_workflow.plan.load import changed_keys
 from ntk_workflow.plan.rows import own_activation_files
 from tests.support.runs import ROOT, mistakes_of, run_of
 
@@ -144,16 +147,16 @@ def test_a_run_of_another_config_is_known_by_its_record(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text((ROOT / "datasets.yaml").read_text())
     monkeypatch.chdir(tmp_path)
     run, file = run_of(overlay), tmp_path / "results/demo/record/config.yaml"
-    assert record.changed_keys(run) == []
+    assert changed_keys(run) == []
     file.parent.mkdir(parents=True)
     program = ["--workflow-digest=0", f"--config-output={file}", "--versions-output=v.json"]
     assert record_run.main(["--config", *record.given_config(run), *program]) == 0
-    assert record.changed_keys(run) == []
+    assert changed_keys(run) == []
     reversed_lists = {"seeds": [111, 32, 1], "depths": [8.0, 4, 2, 1, 0]}
-    assert record.changed_keys(run_of(overlay | reversed_lists)) == []
+    assert changed_keys(run_of(overlay | reversed_lists)) == []
     changed = run_of(overlay | {"width": 128, "datasets": ["digits"], "data_dir": "elsewhere"})
-    assert record.changed_keys(changed) == ["datasets", "width"]
-    assert record.changed_keys(run_of(overlay | {"width": 128, "run": "other"})) == []
+    assert changed_keys(changed) == ["datasets", "width"]
+    assert changed_keys(run_of(overlay | {"width": 128, "run": "other"})) == []
 
 
 def test_a_bundle_has_the_files_of_a_run_with_an_own_network_though_it_runs_none():
@@ -222,3 +225,14 @@ def test_what_was_asked_for_is_refused_by_name():
         figures.inputs(run, "beyond/repair")
     with pytest.raises(SystemExit, match="did you mean 'liu2023relu_fig2'"):
         figures.suggest(run, "liu2023relu_fig22")
+
+
+def test_what_all_rules_share_imports_few_modules_and_no_torch():
+    text = (ROOT / "rules/common.smk").read_text()
+    imports = [line for line in text.splitlines() if line.startswith("from ntk_workflow")]
+    count = "sum(name.startswith('ntk_') for name in sys.modules), 'torch' in sys.modules"
+    program = "\n".join(["import sys", *imports, f"print({count})"])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    modules, torch = done.stdout.split()
+    assert int(modules) <= 35
+    assert torch == "False"

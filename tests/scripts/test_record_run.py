@@ -10,7 +10,7 @@ from pathlib import Path
 import record_run
 import yaml
 
-from ntk_workflow.named_values import to_words
+from ntk_workflow.yaml_files import to_words
 
 CONFIG = {"seeds": [1, 32], "run": "tiny", "speech": {"window": "povey", "preemphasis": 0.97}}
 CONFIG |= {"samples": "all", "balanced": False, "bounds_study": None}

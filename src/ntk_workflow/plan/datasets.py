@@ -9,9 +9,9 @@ from ntk_workflow import catalogue
 from ntk_workflow.catalogue import SPEECH
 from ntk_workflow.checks import require
 from ntk_workflow.config import did_you_mean
-from ntk_workflow.named_values import to_words
 from ntk_workflow.provenance import digests
 from ntk_workflow.run import GRID, STUDY_OF, Run, refuse, used_datasets
+from ntk_workflow.yaml_files import to_words
 
 
 def downloads(run: Run) -> dict[str, Mapping[str, Any]]:

@@ -8,9 +8,9 @@ from typing import Any
 from ntk_workflow import listing
 from ntk_workflow.checks import require
 from ntk_workflow.config import did_you_mean
-from ntk_workflow.named_values import to_words
 from ntk_workflow.plan.trainings import ASKED_FOR, TRAINING_TABLES, has_table
 from ntk_workflow.run import STUDY_OF, Run, refuse
+from ntk_workflow.yaml_files import to_words
 
 
 def drawn(run: Run) -> list[str]:

@@ -13,6 +13,7 @@ from ntk_workflow.config import (
     canonical,
     did_you_mean,
     located,
+    published,
     read_yaml,
     schema_errors,
     with_defaults,
@@ -50,6 +51,14 @@ def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) 
     if lines:
         raise UserError("\n".join(lines))
     return Run(config, given, entries, figures, papers, models, errors, source, home, **where)
+
+
+def changed_keys(run: Run) -> list[str]:
+    """Return the keys that differ in the record of a run of this name, if there is one."""
+    record = Path(run.placed(run.path("record/config.yaml")))
+    recorded = canonical(read_yaml(record)) if record.exists() else {}
+    here = {key: published(run.given[key], Path.cwd()) for key in run.given}
+    return [key for key in here if key in recorded and here[key] != recorded[key]]
 
 
 def own_activations(

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from ntk_workflow.config import canonical, own_programs, published, read_yaml
-from ntk_workflow.named_values import to_words
+from ntk_workflow.config import own_programs
 from ntk_workflow.plan import figures
 from ntk_workflow.plan.rows import code
 from ntk_workflow.plan.trainings import TRAINING_TABLES, has_table
 from ntk_workflow.provenance import digests
 from ntk_workflow.run import Run
+from ntk_workflow.yaml_files import to_words
 
 #: Keys that only say where files are: not recorded, and no result depends on them.
 PLACES = ("data_dir", "mirror")
@@ -26,14 +26,6 @@ SOURCE = (
 def given_config(run: Run) -> list[str]:
     """Return the config without what only says where files are, as KEY=VALUE."""
     return to_words({key: run.given[key] for key in sorted(set(run.given) - set(PLACES))})
-
-
-def changed_keys(run: Run) -> list[str]:
-    """Return the keys that differ in the record of a run of this name, if there is one."""
-    record = Path(run.placed(run.path("record/config.yaml")))
-    recorded = canonical(read_yaml(record)) if record.exists() else {}
-    here = {key: published(run.given[key], Path.cwd()) for key in run.given}
-    return [key for key in here if key in recorded and here[key] != recorded[key]]
 
 
 def all_code(run: Run) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_workflow import catalogue
 from ntk_workflow.checks import require
-from ntk_workflow.named_values import to_words
 from ntk_workflow.run import Run
 from ntk_workflow.trainings.settings import TrainingSettings
+from ntk_workflow.yaml_files import to_words
 
 #: The key of an experiment that asks for a table, by table; the others are made of all.
 ASKED_FOR = {"predictions": "predict", "kernels_along_training": "kernels_along"}

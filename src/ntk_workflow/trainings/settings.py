@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.training.descent import AUTO_RATES, Descent, rounded_down
-from ntk_workflow.named_values import named_values
+from ntk_workflow.yaml_files import named_values
 
 #: The learning rate of each network, by its seed and the rate as the settings give it.
 Rates = Mapping[tuple[int, float], float]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from ntk_workflow.named_values import to_words
 from ntk_workflow.trainings.settings import TrainingSettings
+from ntk_workflow.yaml_files import to_words
 
 SCHEMA = Path(__file__).parents[3] / "schemas/config.schema.yaml"
 
