@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.spectra.unresolved import as_infinite
@@ -80,18 +83,19 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     undecided, rows = int(gap.isna().sum()), rows[gap.notna()]
     if rows.empty:
         return Finding(NOT_TESTED, undecided=undecided)
-    keys = [key for key in KEYS if key in rows and rows[key].nunique(dropna=False) > 1]
+    codes = {key: pd.factorize(rows[key], use_na_sentinel=False)[0] for key in KEYS if key in rows}
+    keys = [key for key in codes if codes[key].any()]
     inner = ("seed", "block") if claim.statistic == "mean" else ("seed",)
     outer = [key for key in keys if key not in inner]
-    measured = pd.DataFrame({"gap": gap, "target": target}).loc[rows.index]
-    measured["kind"] = _numbered(rows, outer)
-    measured["network"] = _numbered(rows, [*outer, "seed"])
-    measured["seed"] = np.nan  # of one network
+    seed = pd.Series(np.nan, rows.index)  # of one network
     if "seeds" in rows:  # means over so many
-        measured["seed"] = rows["seeds"].where(rows["seeds"] == 1).astype(float)
+        seed = rows["seeds"].where(rows["seeds"] == 1).astype(float)
     elif "seed" in rows and "networks" not in rows:  # not one that draws many networks
-        measured["seed"] = rows["seed"].astype(float)
-
+        seed = rows["seed"].astype(float)
+    kind = _numbered(codes, outer, len(rows))
+    network = _numbered(codes, [*outer, "seed"], len(rows))
+    columns = {"gap": gap, "target": target, "seed": seed, "kind": kind, "network": network}
+    measured = pd.DataFrame(columns, rows.index)
     cases = _cases(claim, measured)
     verdict, condition, meeting = _verdict(cases), None, None
     for slice_ in claim.conditions if verdict != HOLDS else ():
@@ -124,7 +128,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         median=values.median(),
         low=values.min(),
         high=values.max(),
-        networks=_numbered(rows, NETWORK)[measured["seed"].notna()].nunique(),
+        networks=len(np.unique(_numbered(codes, NETWORK, len(rows))[seed.notna()])),
         cases=len(cases),
         holding=int(cases["good"].sum()),
         undecided=undecided,
@@ -134,12 +138,18 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     )
 
 
-def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Return a number for each row, the same where those of the keys that it has are equal."""
-    present = [key for key in keys if key in rows]
-    if not present:
-        return pd.Series(0, rows.index)
-    return rows.groupby(present, dropna=False, observed=True, sort=False).ngroup()
+def _numbered(codes: Mapping[str, Any], keys: Sequence[str], count: int) -> NDArray[np.intp]:
+    """Return a number for each of ``count`` rows, the same where the codes of the keys are."""
+    numbers = np.zeros(count, np.intp)
+    for key in keys:
+        if key in codes:
+            numbers = np.unique(numbers * (count + 1) + codes[key], return_inverse=True)[1]
+    return numbers
+
+
+@cache
+def _draws(count: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(count, size=(BOOTSTRAP, count))
 
 
 def _cases(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
@@ -150,42 +160,45 @@ def _cases(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
     networks may contradict. ``good`` is what the claim says, ``against`` what contradicts it: of
     means, the whole interval; ``sure`` is what no other network may contradict.
     """
-    networks = measured.dropna(subset="seed").groupby("kind")["network"].nunique()
+    kind, gap, seed = (measured[name].to_numpy() for name in ("kind", "gap", "seed"))
+    drawn = measured[["kind", "network"]][~np.isnan(seed)].drop_duplicates()
+    networks = np.bincount(drawn["kind"], minlength=kind.max() + 1)
     if claim.statistic == "mean":
         cases, numbers = measured.drop_duplicates("kind").assign(seed=np.nan), []
         of_networks = measured.groupby(["kind", "network"], sort=False)["gap"].mean()  # of blocks
         of_kinds = {kind: group.to_numpy() for kind, group in of_networks.groupby("kind")}
         for kind in cases["kind"]:
             means, ends = of_kinds[kind], (-np.inf, np.inf)
-            if networks.get(kind) != 1:
-                draws = np.random.default_rng(0).integers(len(means), size=(BOOTSTRAP, len(means)))
-                again = means[draws].mean(axis=1)
+            if networks[kind] != 1:
+                again = means[_draws(len(means))].mean(axis=1)
                 ends = np.quantile(again, QUANTILES, method="inverted_cdf")
             numbers.append((means.mean(), *ends))
-        cases[["gap", "low", "high"]] = numbers
-        low, high = cases["low"], cases["high"]
-        zero = pd.Series(np.clip(0.0, low, high), cases.index)
-        nearest = {"<": low, ">": high}.get(claim.comparison[0], zero)
+        gap, low, high = np.transpose(numbers)
+        nearest = {"<": low, ">": high}.get(claim.comparison[0], np.clip(0.0, low, high))
     else:
-        count = measured["kind"].map(networks).fillna(0)
-        gaps = measured.groupby("kind")["gap"]
-        low, high = gaps.transform("min"), gaps.transform("max")
-        beyond = ((high - low) / (count - 1).clip(lower=1)).fillna(0)
+        low, high = np.full(len(networks), np.inf), np.full(len(networks), -np.inf)
+        np.minimum.at(low, kind, gap)
+        np.maximum.at(high, kind, gap)
+        low, high, count = low[kind], high[kind], networks[kind]
+        with np.errstate(invalid="ignore"):
+            beyond = (high - low) / np.maximum(count - 1, 1)
+        beyond[np.isnan(beyond)] = 0.0  # both are infinite
         fixed = (count == 0) | (claim.statistic == "bound")
-        low = (low - beyond).mask(count == 1, -np.inf).mask(fixed, measured["gap"])
-        high = (high + beyond).mask(count == 1, np.inf).mask(fixed, measured["gap"])
-        cases = measured.assign(low=low, high=high, seed=measured["seed"].mask(fixed))
-        nearest = cases["gap"]
+        low = np.select([fixed, count == 1], [gap, -np.inf], low - beyond)
+        high = np.select([fixed, count == 1], [gap, np.inf], high + beyond)
+        cases, nearest = measured.assign(seed=np.where(fixed, np.nan, seed)), gap
     sure = _good(claim, low) & _good(claim, high)
-    return cases.assign(good=_good(claim, cases["gap"]), against=~_good(claim, nearest), sure=sure)
+    against = ~_good(claim, nearest)
+    verdicts = {"good": _good(claim, gap), "against": against, "sure": sure}
+    return cases.assign(gap=gap, low=low, high=high, **verdicts)
 
 
-def _miss(claim: Claim, gaps: pd.Series) -> pd.Series:
+def _miss(claim: Claim, gaps: Any) -> Any:
     """Return how far gaps lie on the wrong side; the largest is worst for a claim."""
-    return gaps.abs() if claim.comparison == "==" else gaps if "<" in claim.comparison else -gaps
+    return np.abs(gaps) if claim.comparison == "==" else gaps if "<" in claim.comparison else -gaps
 
 
-def _good(claim: Claim, gaps: pd.Series) -> pd.Series:
+def _good(claim: Claim, gaps: Any) -> Any:
     """Return which gaps are as the claim says."""
     miss = _miss(claim, gaps)
     return miss < claim.tolerance if claim.comparison in ("<", ">") else miss <= claim.tolerance
