@@ -25,7 +25,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 class ThisPython(AsyncKernelManager):
     """Starts kernels with the Python of this program, whatever kernels its user has installed."""
 
-    kernel_spec = KernelSpec(**get_kernel_dict())
+    kernel_spec = KernelSpec(**get_kernel_dict(["--log-level=CRITICAL"]))  # its end is an interrupt
     transport_encryption = "auto"  # others on this machine may listen; ipykernel warns without it
 
 

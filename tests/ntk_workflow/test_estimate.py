@@ -29,7 +29,7 @@ def test_an_estimate_is_of_what_the_target_needs(folder, estimated):
     code, text, _ = estimated("liu2023relu_fig2", *CI, "--config", "seeds=[1]")
     assert code == 0
     assert re.search(r"^ *compute_spectrum +\d+ +[\d.]+ +0.00 +0.00 +0.17 +2\.\d+$", text, re.M)
-    assert re.search(r"^ *all +\d\d +0\.\d\d +0\.00 +0.00 +0.33 +2\.\d+$", text, re.M)
+    assert re.search(r"^ *all +\d\d +0\.\d\d +0\.00 +0.00 +0.17 +2\.\d+$", text, re.M)
     assert re.search(r"^On this machine about 1 min, with \d+ cores\.$", text, re.M)
     assert "train_network" not in text
     assert "liu2023relu_fig2" not in text  # which only collects files

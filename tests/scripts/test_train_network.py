@@ -214,7 +214,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         ({"test": "another_label.npz"}, "another_label.npz has label 8, which no sample of"),
         ({"test": "five.npz"}, "5 features"),
         ({"data": "one_class.npz", "test": None}, "the data have 1 class; a classifier needs 2 or"),
-        (OWN | {"model_file": None}, "--model mine: give its --model-file; built in are mlp, "),
+        (OWN | {"model_file": None}, "no network 'mine'; built in are mlp, "),
         (OWN | {"image": None}, "build() gives a network that fails on 2 samples of shape (24,)"),
         ({"depth": 2, "width": 3_000_000}, "; lower kernel_size, samples or width"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ntk_workflow import named_values
+from ntk_workflow import yaml_files
 from ntk_workflow.trainings.settings import TrainingSettings
 
 SETTINGS = {field.name for field in fields(TrainingSettings)}
@@ -26,7 +26,7 @@ def training_words(options: Mapping[str, Any]) -> list[str]:
     """Return the arguments of a program that trains, whose settings are words of one option."""
     given = {key: value for key, value in options.items() if value is not None}
     settings = {key: given.pop(key) for key in [*given] if key in SETTINGS}
-    return [*to_words(given), "--settings", *named_values.to_words(settings)]
+    return [*to_words(given), "--settings", *yaml_files.to_words(settings)]
 
 
 def finish(ensemble, team=None):

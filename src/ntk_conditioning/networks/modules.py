@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.architectures import (
     HEADS,
@@ -91,6 +92,8 @@ def make_network(
     It takes samples (n, d), or images (n, colours, height, width) if it needs them; ``image`` is
     their height, width and colours.
     """
+    if name not in MODELS:
+        raise UserError(f"no network {name!r}; built in are {', '.join(MODELS)}")
     builder = _Builder(MODELS[name], rng, activation, dtype)
     match builder.model.family:
         case "fc":
