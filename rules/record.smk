@@ -1,6 +1,5 @@
 # Record: what a run was asked for and with which software, and the pages of its report.
 #
-# Needs: config, programs, environment; small tables.
 # Makes: results/{run}/record/config.yaml and versions.json; results/{run}/pages/{page}.html
 
 from ntk_workflow.plan import record

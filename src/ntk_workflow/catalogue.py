@@ -58,7 +58,8 @@ def dataset_source(name: str, entry: Entry) -> "Source":
     """Return what reads the dataset ``name`` by an entry that fits the catalogue's schema."""
     from ntk_conditioning.data.datasets import Source
 
-    known: Any = {key: tuple(entry[key]) for key in ("value_range", "shape") if key in entry}
+    kinds = {"value_range": float, "shape": int}
+    known: Any = {key: tuple(map(kinds[key], entry[key])) for key in kinds if key in entry}
     sha256 = {part: tuple(file["sha256"]) for part, file in entry.get("files", {}).items()}
     if "sha256" in entry:
         sha256["train_x"] = (entry["sha256"],)
