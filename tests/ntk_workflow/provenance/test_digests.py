@@ -129,7 +129,8 @@ def test_a_file_is_its_content_and_a_folder_the_names_and_contents_of_its_files(
     path.parent.mkdir()
     path.write_bytes(b"123")
     first = path_digest(folder)
-    (folder / "empty").mkdir()
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__/left.pyc").write_bytes(b"by Python")
     os.utime(path, (1, 1))
     assert path_digest(folder) == first
     assert path_digest(path) == hashlib.sha256(b"123").hexdigest()
