@@ -16,7 +16,7 @@ rule render_figure:
             caption="caption.rst",
             category=lambda w: listing.category(w.figure),
             subcategory=lambda w: listing.title(w.figure),
-            labels=lambda w: {"figure": w.figure.split("/")[1].replace("_", " ")},
+            labels=lambda w: {"figure": Path(w.figure).name.replace("_", " ")},
         ),
         notebook="results/{run}/notebooks/{figure}.ipynb",
     log:
