@@ -53,12 +53,14 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.log
+# There is no systemd and no control group of Slurm's here.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 PropagateResourceLimits=NONE
 GresTypes=gpu
+# Memory is enforced by polling, once a second.
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
@@ -68,6 +70,7 @@ AccountingStoragePort={ports[2]}
 AccountingStoragePass={folder}/munge.socket
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment
+# What takes minutes on a cluster takes seconds here.
 KillWait=10
 ReturnToService=2
 SchedulerParameters=bf_interval=1,sched_interval=1
