@@ -6,14 +6,19 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from ntk_conditioning.files import sha256
+from ntk_conditioning.files import atomic, sha256
 
 PACKAGES = ("ntk_conditioning", "ntk_workflow")
 TABLES = "ntk_conditioning/tables"
+
+#: Where meanings are kept: to find them takes a second, whenever Snakemake starts.
+KEPT = Path(".snakemake/meanings.json")
 
 #: What Python leaves in folders of source code.
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "*.egg-info")
@@ -33,6 +38,7 @@ def source_digest(*programs: str | Path, source: str | Path) -> str:
     not enter: they cannot change a result.
     """
     meanings: dict[Path, str] = {}
+    before = len(_known())
     queue, root = [Path(program).resolve() for program in programs], Path(source).resolve()
     while queue:
         path = queue.pop()
@@ -40,6 +46,9 @@ def source_digest(*programs: str | Path, source: str | Path) -> str:
             status = path.stat()
             meanings[path], used = _inspect(path, root, status.st_mtime_ns, status.st_size)
             queue += used
+    if len(_known()) > before and KEPT.parent.is_dir():
+        with suppress(OSError), atomic(KEPT) as temporary:  # no more than time is lost without it
+            temporary.write_text(json.dumps(_known()), encoding="utf-8")
     # by name and content: the digest is the same wherever the checkout is
     listing = "\n".join(sorted(f"{path.name} {meaning}" for path, meaning in meanings.items()))
     return hashlib.sha256(listing.encode()).hexdigest()[:16]
@@ -61,8 +70,18 @@ def _inspect(path: Path, root: Path, mtime_ns: int, size: int) -> tuple[str, lis
     if tables / "__init__.py" in used:
         every = "TABLES" in text
         used += [file for file in tables.glob("*.yaml") if every or f'"{file.stem}"' in text]
-    meaning = hashlib.sha256(_meaning(text, path).encode()).hexdigest()
-    return meaning, [file for file in dict.fromkeys(used) if file.is_file()]
+    key = hashlib.sha256(f"{sys.version} {text}".encode()).hexdigest()
+    if key not in _known():
+        _known()[key] = hashlib.sha256(_meaning(text, path).encode()).hexdigest()
+    return _known()[key], [file for file in dict.fromkeys(used) if file.is_file()]
+
+
+@cache
+def _known() -> dict[str, str]:
+    """Return the meanings of programs that were read before, by their text."""
+    with suppress(OSError, ValueError):
+        return dict(json.loads(KEPT.read_text(encoding="utf-8")))
+    return {}
 
 
 def _meaning(text: str, path: Path) -> str:
