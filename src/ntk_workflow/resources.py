@@ -211,7 +211,9 @@ def kernel_blocks(config: Config, samples: Samples) -> tuple[int, int, float]:
 
 def layers(activation: str, n: int, depth: int) -> float:
     """Return the seconds that all pairs of n samples take through layers of infinite width."""
-    sigma = activations.get(activation)
-    # by a formula; by quadrature, or around kinks where norms differ
-    layer = 2e-8 if sigma.homogeneous else 1e-5 if any(sigma.kinks) else 6e-7
+    plain = activation.removeprefix(activations.NORMALIZED)  # to normalise would load SciPy
+    sigma = activations.get(plain)
+    formula = sigma.homogeneous and plain == activation
+    # else by quadrature, or around kinks where norms differ
+    layer = 2e-8 if formula else 1e-5 if any(sigma.kinks) else 6e-7
     return n**2 / 2 * (1e-7 + depth * layer)
