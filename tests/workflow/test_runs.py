@@ -30,7 +30,8 @@ def pristine(tmp_path_factory) -> Clone:
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_config_has_no_mistake_and_what_its_figures_need(config):
-    run = run_of(read_yaml(ROOT / config))
+    papers = {"papers": [path.stem for path in ROOT.glob("papers/*.yaml")]}
+    run = run_of(papers | read_yaml(ROOT / config))
     assert mistakes_of(run) == {}
     assert figures.drawn(run) == run.config["figures"]
     for figure in run.config["figures"]:
