@@ -25,6 +25,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ntk_conditioning import memory
 from ntk_conditioning.angles import pairs
 from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import spans, upper_tiles
@@ -139,6 +140,7 @@ class Layer:
     def matrix_of_inputs(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
         """Return the same of the samples' cosine distances w and of their angles θ."""
         n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
+        memory.require(8 * n * (total - offset), f"a kernel of {n:,} × {total - offset:,} samples")
         result = np.empty((n, total - offset))
         tiles = upper_tiles(n, TILE)
         if offset:

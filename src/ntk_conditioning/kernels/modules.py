@@ -1,9 +1,7 @@
 """The empirical NTK of any torch module, in bounded memory.
 
-The module runs on a few samples at a time while `kernels.traces` watches where its weights meet
-them; one backward pass then gives what the gradients of all these samples are made of. The kernel
-is summed up weight by weight, each in the cheaper of two ways: from the gradients of the samples,
-or from pairs of positions without them.
+`kernels.traces` finds the weights of linear layers, `kernels.sample_gradients` differentiates by
+these and all others, and here the kernel is summed up parameter by parameter, a tile at a time.
 """
 
 import sys
@@ -17,16 +15,19 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ntk_conditioning import memory as host
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.kernels.contributions import Gradients
-from ntk_conditioning.kernels.gradient_panels import GradientPanels
-from ntk_conditioning.kernels.probes import (
+from ntk_conditioning.kernels.sample_gradients import (
+    NotTogetherError,
     Plan,
-    pair_of,
-    probe,
+    SampleGradients,
+    autograd,
+    one_by_one,
+    planned,
     random_state,
     require_nothing_drawn,
-    without_rules,
+    survey,
 )
 from ntk_conditioning.kernels.subjects import (
     Inputs,
@@ -36,11 +37,9 @@ from ntk_conditioning.kernels.subjects import (
     Selection,
     Subject,
     as_inputs,
-    first_outputs,
     subject,
     unchanged,
 )
-from ntk_conditioning.kernels.traces import CallsChangedError
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import MLP
@@ -53,6 +52,8 @@ LEAST_MEMORY = 95 * 10**7
 PASS = 1 / 4
 #: Rows of a tile on a CPU, at least: fewer would make products slow.
 LEAST_HEIGHT = 64
+#: Samples of which the second of the pair is chosen that is looked at first.
+MOST_COMPARED = 256
 #: Bytes that products of pairs of positions take at once.
 PAIR_BYTES = 2**25
 
@@ -82,20 +83,23 @@ def ntk(
     (n,) or (n, c); of a `networks.modules.Network` the first of its pair is taken. ``parameters``
     are all that require gradients, or those given by names, patterns ("head.*", "!*norm*") or a
     test of (name, parameter). Without ``x2`` the result is exactly symmetric. ``memory`` is what
-    may be taken beside the kernel, in bytes, by default half of its size or `LEAST_MEMORY`: if it
+    may be taken beside the kernel, in bytes, by default half of its size or 0.95 GB: if it
     does not hold the gradients of all samples, some are computed more than once. Samples are moved
     to ``device``, where the model is. ``progress`` shows a bar, by default in a terminal only.
 
-    The model is left as it was. Weights of layers that are not known, and all weights if samples
-    change their places on the way, are differentiated by `torch.func`, which is slow, and a warning
-    in the log names them. The result has the lowest precision on the way to the outputs.
+    The model is left as it was. It sees each sample alone; where `torch.func.vmap` cannot have it
+    see many at once, samples are differentiated one by one, which is slow, and a line in the log
+    says why. The result is on the model's device and has the lowest precision on the way to the
+    outputs: small eigenvalues need ``model.double()`` and float64 samples.
 
     Raises:
         ParametersError: if no parameter is selected.
         TrainingModeError: if a layer is in training mode that differs then, or random numbers are
             drawn.
         MixedSamplesError: if the outputs of a sample depend on others, or on its place among them.
-        ModuleError: if the module computes in less than single precision.
+        ModuleError: if the module computes in less than single precision, has a layer without a
+            shape, or an embedding with ``max_norm``.
+        NotEnoughMemoryError: if the kernel does not fit into the host's memory.
         InputsError, OutputsError: if these do not fit; if the sum of the outputs is constant.
 
     >>> model = nn.Linear(2, 1)
@@ -111,34 +115,35 @@ def ntk(
     with (
         torch.inference_mode(False),
         torch.no_grad(),
+        torch.autocast(chosen.device.type, enabled=False),
         unchanged(model, chosen.device),
         gradient_tiles.full_precision(),
     ):
-        pair = [t.to(chosen.device) for t in pair_of(here if len(here[0]) > 1 else there)]
-        with torch.enable_grad():
-            plan = probe(chosen, pair)
+        pair = [t.to(chosen.device) for t in _pair_of(here if len(here[0]) > 1 else there)]
         drawn = random_state(chosen.device)
+        plan, _ = survey(chosen, [t[:1] for t in pair])
+        require_nothing_drawn(drawn, chosen.device)
         if x2 is not None:
             _require_alike(chosen, plan.outputs, here, there)
+        full, n, n2 = outputs == "full", len(here[0]), len(there[0])
+        k = plan.outputs if full else 1
+        _require_memory(n * k, n2 * k, plan.dtype, chosen.device)
         combinations = _combinations(outputs, plan.outputs).to(chosen.device, plan.dtype)
         if outputs == "sum" and plan.outputs > 1:
             _require_varying_sum(chosen, plan, pair)
-        full, n, n2 = outputs == "full", len(here[0]), len(there[0])
-        k = plan.outputs if full else 1
         total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=chosen.device)
         memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
         shown = sys.stderr.isatty() if progress is None else progress
+        plan = planned(chosen, plan, combinations, max(n, n2), full=full)
         others = None if x2 is None else there
-
-        def fill(plan: Plan) -> None:
-            panels = GradientPanels(chosen, plan, combinations, max(n, n2), full=full)
-            panels = panels.confirmed(pair, memory // 4)
-            _kernel(panels, here, others, total.zero_(), memory, tile, shown, full=full)
-
+        gradients = SampleGradients(chosen, plan, combinations)
         try:
-            fill(plan)
-        except CallsChangedError as change:
-            fill(without_rules(plan, chosen, str(change)))
+            if wrong := gradients.differing(pair, memory // 4):
+                raise NotTogetherError(f"gradients by {', '.join(wrong)} differ from autograd's")
+            _kernel(gradients, here, others, total, memory, tile, shown, full=full)
+        except NotTogetherError as error:
+            gradients = SampleGradients(chosen, one_by_one(plan, str(error)), combinations)
+            _kernel(gradients, here, others, total.zero_(), memory, tile, shown, full=full)
         require_nothing_drawn(drawn, chosen.device)
         if outputs == "mean_of_kernels":
             total /= plan.outputs
@@ -147,19 +152,34 @@ def ntk(
         return total.to(plan.precision)
 
 
+def _pair_of(inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return the first finite sample, and the one of some others that differs most from it."""
+    few = [
+        t[:MOST_COMPARED].cpu().flatten(1) if t.ndim > 1 else t[:MOST_COMPARED, None].cpu()
+        for t in inputs
+    ]
+    finite = torch.stack([t.isfinite().all(1) for t in few]).all(0)
+    first = int(finite.long().argmax())
+    differing = torch.stack([(t != t[first]).sum(1) for t in few]).sum(0)
+    second = int(torch.where(finite, differing, -1).argmax())
+    return [t[[first, second]] for t in inputs]
+
+
+def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> None:
+    """Raise `NotEnoughMemoryError` if a kernel of this size does not fit into the host's memory."""
+    if device.type == "cpu":
+        host.require(rows * columns * dtype.itemsize, f"a kernel of {rows:,} × {columns:,}")
+
+
 def _require_varying_sum(subject: Subject, plan: Plan, pair: Sequence[Tensor]) -> None:
     """Raise `OutputsError` if the sum of the outputs has no gradient but for rounding."""
-    made, parameters = subject.outputs(pair), [*subject.parameters.values()]
-    sizes = []
-    for last in (1, 2):  # the sum of all, and one in which they have different weights
-        weights = torch.linspace(1, last, plan.outputs, dtype=made.dtype, device=made.device)
-        with torch.enable_grad():
-            value = (made @ weights).sum()
-        gradients = torch.autograd.grad(
-            value, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
-        )
-        sizes.append(max(float(g.abs().max()) for g in gradients))
-    if sizes[0] < 1e3 * plan.eps * sizes[1]:
+    with torch.enable_grad():
+        made = subject.outputs([t[:1] for t in pair])[0]
+    # the sum of all, and one in which they have different weights
+    weights = [torch.linspace(1, last, plan.outputs, device=made.device) for last in (1, 2)]
+    gradients = autograd(made, torch.stack(weights).to(made), subject, [*subject.parameters])
+    summed, weighted = (max(float(g[i].abs().max()) for g in gradients.values()) for i in (0, 1))
+    if summed < 1e3 * plan.eps * weighted:
         raise OutputsError(
             "the sum of the outputs is constant, as after a softmax, and its kernel is zero; give "
             "outputs='mean_of_kernels'"
@@ -173,7 +193,7 @@ def _require_alike(
     if [t.dtype for t in x] != [t.dtype for t in x2]:
         types, types2 = (" and ".join(str(t.dtype) for t in each) for each in (x, x2))
         raise InputsError(f"x is {types} and x2 is {types2}: give both the same types")
-    found = first_outputs(subject, [t[:1].to(subject.device) for t in x2]).shape[1]
+    found = subject.outputs([t[:1].to(subject.device) for t in x2]).shape[1]
     if found != outputs:
         raise OutputsError(f"the module has {outputs} outputs for x and {found} for x2")
 
@@ -196,6 +216,7 @@ def _of_mlp(
     (here,), others = as_inputs(x, device, home), None
     if x2 is not None:
         (others,) = (t.to(home) for t in as_inputs(x2, device, home))
+    _require_memory(len(here), len(here if others is None else others), mlp.weights[0].dtype, home)
     return empirical.ntk(mlp, here.to(home), others, tile=tile, memory=memory)
 
 
@@ -230,7 +251,7 @@ def _combinations(outputs: Outputs, c: int) -> Tensor:
 
 
 def _kernel(
-    panels: GradientPanels,
+    gradients: SampleGradients,
     x: Sequence[Tensor],
     x2: Sequence[Tensor] | None,
     total: Tensor,
@@ -242,17 +263,18 @@ def _kernel(
 ) -> None:
     """Add the inner products of the gradients at ``x`` and ``x2`` to ``total``."""
     n, n2 = len(x[0]), len(x[0] if x2 is None else x2[0])
-    batch = panels.batch(int(memory * PASS))
-    room = max(0, memory - batch * panels.pass_bytes) // (1 if x2 is None else 2)
-    groups = panels.groups(room // max(n, n2))
+    passing = int(memory * PASS)
+    room = (memory - passing) // (1 if x2 is None else 2)
+    groups = gradients.groups(room // max(n, n2))
     with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=not progress) as bar:
         for names in groups:
             size = gradient_tiles.panel_rows(
-                max(n, n2), row_bytes=panels.row_bytes(names), memory=room, least=1
+                max(n, n2), row_bytes=gradients.row_bytes(names), memory=room, least=1
             )
-            rows = columns = Panels(n, size, panels.of(names, x, batch))
+            batch = gradients.batch(names, passing)
+            rows = columns = Panels(n, size, gradients.of(names, x, batch))
             if x2 is not None:
-                columns = Panels(n2, size, panels.of(names, x2, batch))
+                columns = Panels(n2, size, gradients.of(names, x2, batch))
             spans = len(rows.spans), len(columns.spans)
             for i, j in rows.pairs() if x2 is None else np.ndindex(*spans):
                 bar.update(_fill(total, rows[i], columns[j], tile, upper=x2 is None, full=full))

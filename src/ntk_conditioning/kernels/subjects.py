@@ -60,18 +60,20 @@ class Subject:
     def device(self) -> torch.device:
         return next(iter(self.parameters.values())).device
 
-    def run(self, inputs: Sequence[Tensor]) -> Any:
-        """Return what the module gives; of a `networks.modules.Network`, the first of its pair.
-
-        The module may change the inputs in place.
-        """
-        made = self.model(*inputs)
-        return made[0] if isinstance(self.model, Network) else made
-
     def outputs(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Return the outputs (n, c) with their history, and leave the inputs as they are."""
-        with torch.enable_grad():
-            return as_matrix(self.run([t.clone() for t in inputs]), len(inputs[0]))
+        """Return the outputs (n, c), and leave the inputs as they are; an error is one line."""
+        try:
+            made = self.model(*(t.clone() for t in inputs))
+        except (UserError, MemoryError):
+            raise
+        except Exception as error:
+            raise _explained(error, self, inputs) from error
+        return as_matrix(first(self.model, made), len(inputs[0]))
+
+
+def first(model: nn.Module, made: Any) -> Any:
+    """Return what a module has made; of a `networks.modules.Network`, the first of its pair."""
+    return made[0] if isinstance(model, Network) else made
 
 
 def subject(model: nn.Module, selection: Selection | None) -> Subject:
@@ -81,21 +83,27 @@ def subject(model: nn.Module, selection: Selection | None) -> Subject:
     """
     if not isinstance(model, nn.Module):
         raise ModuleError(f"the model is a {type(model).__name__}: give a torch.nn.Module")
+    for name, module in model.named_modules():
+        _check(name or type(model).__name__, module)
     named = model.named_parameters(remove_duplicate=False)  # a shared one by each of its names
     trainable = {name: p for name, p in named if p.requires_grad}
     if not trainable:
         raise ParametersError(
             "the module has no trainable parameter: call requires_grad_() on those that train"
         )
-    for name, module in model.named_modules():
-        _check_mode(name or type(model).__name__, module)
     chosen: dict[int, str] = {}
     for name, p in select(trainable, selection).items():
         chosen.setdefault(id(p), name)
     return Subject(model, {name: trainable[name] for name in chosen.values()})
 
 
-def _check_mode(name: str, module: nn.Module) -> None:
+def _check(name: str, module: nn.Module) -> None:
+    """Raise `ModuleError` for a layer without a shape, or that changes itself or mixes samples."""
+    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    if any(map(nn.parameter.is_lazy, own)):
+        raise ModuleError(f"{name} has no shape yet: call the module once on a few samples")
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
+        raise ModuleError(f"{name} shortens its weights in each call: set its max_norm to None")
     if isinstance(module, _BATCH_NORMS) and (module.training or module.running_mean is None):
         remedy = (
             "call model.eval()"
@@ -157,6 +165,8 @@ def as_inputs(x: Inputs, device: torch.device | str | None, home: torch.device) 
             f"the samples are a {type(x).__name__}: give a tensor with samples first, as "
             "torch.from_numpy makes it, or a tuple of the module's inputs"
         )
+    if any(t.layout != torch.strided for t in tensors):
+        raise InputsError("the samples are sparse: give x.to_dense()")
     if len({len(t) for t in tensors}) > 1 or not len(tensors[0]):
         sizes = ", ".join(str(len(t)) for t in tensors)
         raise InputsError(f"the inputs have {sizes} samples; each needs the same, at least one")
@@ -191,25 +201,22 @@ def as_matrix(made: Any, n: int) -> Tensor:
     return matrix
 
 
-def first_outputs(subject: Subject, inputs: Sequence[Tensor]) -> Tensor:
-    """Return the outputs of some samples; if there are none, raise an error that says why."""
-    try:
-        return subject.outputs(inputs)
-    except RuntimeError as error:
-        dtype = next(iter(subject.parameters.values())).dtype
-        for t in inputs:
-            if not t.is_floating_point() and not t.is_complex() and _embeds_nothing(subject.model):
-                raise InputsError(
-                    f"the inputs are {t.dtype} and the module has no embedding: give x.to({dtype})"
-                ) from error
-            if t.is_floating_point() and t.dtype != dtype:
-                raise InputsError(
-                    f"the inputs are {t.dtype} and the parameters {dtype}: give x.to({dtype})"
-                ) from error
-        shapes = ", ".join(str(tuple(t.shape)) for t in inputs)
-        raise InputsError(
-            f"the module takes no inputs of shape {shapes}: {one_line(error)}"
-        ) from error
+def _explained(error: Exception, subject: Subject, inputs: Sequence[Tensor]) -> UserError:
+    """Return what is wrong with inputs, or with the module, that raises an error of them."""
+    dtype = next(iter(subject.parameters.values())).dtype
+    for t in inputs:
+        whole = not t.is_floating_point() and not t.is_complex()
+        if whole and _embeds_nothing(subject.model):
+            return InputsError(
+                f"the inputs are {t.dtype} and the module has no embedding: give x.to({dtype})"
+            )
+        if t.is_floating_point() and t.dtype != dtype:
+            return InputsError(
+                f"the inputs are {t.dtype} and the parameters {dtype}: give x.to({dtype})"
+            )
+    shapes = ", ".join(str(tuple(t.shape)) for t in inputs)
+    problem = f"{type(error).__name__}: {one_line(error)}"
+    return InputsError(f"the module takes no inputs of shape {shapes}: {problem}")
 
 
 def _embeds_nothing(model: nn.Module) -> bool:
@@ -227,7 +234,9 @@ def unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
             yield
         finally:
             for module, buffers in named:
-                module._buffers.update(buffers)
+                for name, buffer in buffers.items():
+                    if module._buffers[name] is not buffer:
+                        module._buffers[name] = buffer
             with torch.no_grad():
                 for buffer, version, before in kept:
                     if buffer._version != version:

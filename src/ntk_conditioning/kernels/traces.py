@@ -1,15 +1,12 @@
-"""Where the trainable weights of a module meet its samples, watched while the module runs.
+"""Where the weights of a module meet a sample, seen while the module runs on it.
 
-A `Trace` sees every call of torch's functions. Calls of weights alone, such as a parametrisation's,
-give tensors that are derived from the weights. In the first call that gives one a place among the
-samples, a rule of `kernels.layers` says how the gradient of each sample by this tensor follows from
-the gradient at the call's output, which is watched.
+A weight that is used once, by a linear layer, a product or an embedding, has the gradient d aᵀ of
+each position: a is what the layer is given, and d the gradient where it ends. To have d without
+the weight's own gradient, a zero is added there, the layer's shift, and differentiated instead.
 """
 
 import types
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -18,326 +15,149 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from ntk_conditioning.kernels.contributions import Product
-from ntk_conditioning.kernels.rows import Rows, tensors
 
-#: Methods and functions that only rearrange entries.
-_REARRANGING = {
-    *(getattr(Tensor, name) for name in ("t", "transpose", "permute", "view", "reshape")),
-    *(getattr(Tensor, name) for name in ("flatten", "contiguous", "clone", "swapaxes", "movedim")),
-    *(getattr(Tensor, name).__get__ for name in ("T", "mT")),
-    *(torch.t, torch.transpose, torch.permute, torch.reshape, torch.flatten, torch.movedim),
-}
-_SCALING = {torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__}
+_PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm}
+_TURNING = {torch.t, Tensor.t, torch.transpose, Tensor.transpose}
+_TURNING |= {getattr(Tensor, name).__get__ for name in ("T", "mT")}
+_MULTIPLYING = {torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__}
 _DIVIDING = {torch.div, Tensor.div, Tensor.__truediv__}
 
 
-class CallsChangedError(RuntimeError):
-    """The module does something else with these samples than with the probing ones."""
+class Trace(TorchFunctionMode):
+    """Sees the calls of torch's functions, also those within multi-head attention.
 
-    def __init__(self, reason: str = "what the module calls depends on its samples") -> None:
-        super().__init__(reason)
-
-
-@dataclass(frozen=True, eq=False)
-class Derived:
-    """A tensor made from parameters, ``roots``, without samples.
-
-    With a ``scale``, it has the entries of its only root in some order, times this number, as long
-    as its ``version`` is this one: nothing has changed it in place.
-    """
-
-    tensor: Tensor
-    roots: frozenset[str]
-    scale: float | None
-    version: int
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The dimension ``dim`` of a tensor, of size before · n · after, in which samples lie."""
-
-    dim: int
-    before: int = 1
-    after: int = 1
-
-    def samples(self, t: Tensor) -> int:
-        """Return the number of samples in ``t``."""
-        return t.shape[self.dim] // (self.before * self.after)
-
-    def by_sample(self, t: Tensor) -> Tensor:
-        """Return ``t`` with the samples first: (n, ...), ``dim`` holding what else was in it."""
-        if self.before == self.after == 1:
-            return t.movedim(self.dim, 0).unsqueeze(self.dim + 1)
-        order = self.before, self.samples(t), self.after
-        t = t.reshape(*t.shape[: self.dim], *order, *t.shape[self.dim + 1 :])
-        return t.movedim(self.dim + 1, 0).flatten(self.dim + 1, self.dim + 2)
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A call of the probe: the function, and where the samples lie in what it returned.
-
-    ``shape`` is that of the first tensor, without the size of the samples' dimension; None if
-    there was none. ``certain`` is False if the samples might lie in another order.
-    """
-
-    function: Callable[..., Any]
-    axis: Axis | None
-    shape: tuple[int, ...] | None = None
-    certain: bool = True
-
-    def matches(self, made: Any, n: int) -> bool:
-        """Return whether the call returned for ``n`` samples what it did for those of the probe."""
-        first = next(tensors(made), None)
-        if self.shape is None or first is None:
-            return self.shape is None and first is None
-        shape = [*self.shape]
-        if self.axis is not None:
-            shape[self.axis.dim] = n * self.axis.before * self.axis.after
-        return shape == [*first.shape]
-
-
-@dataclass(frozen=True, eq=False)
-class Use:
-    """How a weight enters a call.
-
-    ``gradient`` maps the gradients at the call's output to those by the weight (n, *shape). Of a
-    ``product`` these are sums over positions of outer products of d (n, groups, positions, out) and
-    a (n, groups, positions, in), which ``factors`` gives as a and d, and ``gradient`` writes them
-    to its argument ``out`` if there is one. a may hold indices (n, 1, positions) of rows of the
-    identity instead.
-    """
-
-    weight: Derived
-    gradient: Callable[..., Tensor]
-    factors: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
-    product: Product | None = None
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether the weight is a parameter."""
-        return self.weight.tensor.is_leaf
-
-    def as_factors(self, delta: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a and d of the gradients by the parameter that the weight is a multiple of."""
-        if self.factors is None or self.weight.scale is None:
-            raise ValueError("the gradients by this weight are no outer products")
-        a, d = self.factors(delta)
-        return a, d if self.weight.scale == 1 else d * self.weight.scale
-
-
-@dataclass(eq=False)
-class Record:
-    """An output that is watched, its uses of weights and the gradient that was last seen there.
-
-    The samples lie in its dimension ``axis``.
-    """
-
-    uses: Sequence[Use]
-    axis: Axis
-    delta: Tensor | None = None
-
-
-Rule = Callable[..., Tensor]
-
-
-class Watching(TorchFunctionMode, ABC):
-    """Sees the calls of functions one after the other, also those within multi-head attention."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func is functional.multi_head_attention_forward:
-            with self:
-                return _attention(*args, **kwargs)
-        return self.call(func, args, kwargs)
-
-    @abstractmethod
-    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Return what ``func`` returns, having seen to it."""
-
-
-class Trace(Watching):
-    """Watches how ``parameters`` meet the ``inputs``; ``calls`` are those of the probe.
-
-    ``rows`` are the tensors whose rows are those of the samples for certain. What no rule covers is
-    treated as a constant, and the reason is in ``refused`` by parameter.
+    ``uses`` has the products of each of the ``weights`` in their order, None for any other use.
+    ``inputs`` and ``zeros`` are of the last one: a (positions, in), or the numbers of an
+    embedding's rows, and a shift (positions, out). ``shifts`` are added if given.
+    ``results`` are the tensors that functions returned, ``states`` those of the generators that
+    they were given, and ``last`` is the name of the last function that was called.
     """
 
     def __init__(
-        self,
-        parameters: Mapping[str, Tensor],
-        calls: Sequence[Call],
-        rules: Mapping[Any, Rule],
-        inputs: Sequence[Tensor],
+        self, weights: Mapping[str, Tensor], shifts: Mapping[str, Tensor] | None = None
     ) -> None:
         super().__init__()
-        self._derived = {
-            id(p): Derived(p, frozenset([name]), 1.0, p._version) for name, p in parameters.items()
-        }
-        self._calls, self._rules, self._n, self._count = calls, rules, len(inputs[0]), 0
-        self.rows = Rows(inputs)
-        device = next(iter(parameters.values())).device if parameters else None
-        self._anchor = torch.zeros((), device=device, requires_grad=True)
-        self.records: list[Record] = []
-        self.refused: dict[str, str] = {}
+        # a weight, or a multiple of it, perhaps turned; which is kept, or another gets its id
+        self._known = {id(w): (name, 1.0, w) for name, w in weights.items()}
+        self._shifts = shifts
+        self.uses: dict[str, list[Product | None]] = {name: [] for name in weights}
+        self.inputs: dict[str, Tensor] = {}
+        self.zeros: dict[str, Tensor] = {}
+        self.last = ""
+        self.results: list[Tensor] = []
+        self.states: list[bytes] = []
 
-    def backward(self, value: Tensor, *, again: bool) -> None:
-        """Set the deltas of all records: the gradients of ``value`` at the watched outputs."""
-        for record in self.records:
-            record.delta = None
-        if value.requires_grad:
-            torch.autograd.grad(value, self._anchor, retain_graph=again, allow_unused=True)
-
-    def finish(self) -> None:
-        """Raise `CallsChangedError` unless all calls of the probe were made."""
-        if self._count != len(self._calls):
-            raise CallsChangedError
-
-    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
-        number, self._count = self._count, self._count + 1
-        if number >= len(self._calls) or self._calls[number].function != func:
-            raise CallsChangedError
-        made = self._made(self._calls[number], args, kwargs)
-        if not self._calls[number].matches(made, self._n):
-            raise CallsChangedError
-        self.rows.follow(func, args, kwargs, made)
-        return made
-
-    def _made(self, call: Call, args: Any, kwargs: Any) -> Any:
-        func = call.function
-        weights = [d for t in tensors((args, kwargs)) if (d := self.derived(t))]
-        if call.axis is None:
-            made = func(*args, **kwargs)
-            if weights:
-                self._derive(made, weights, func, args, kwargs)
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        self.last = getattr(func, "__name__", str(func))
+        if func is functional.instance_norm:
+            func = _instance_norm
+        if func is functional.multi_head_attention_forward:
+            with self:
+                return _attention(*args, **kwargs)
+        made = func(*args, **kwargs)
+        if self._shifts is None:
+            self.results += tensors(made)
+            if isinstance(generator := kwargs.get("generator"), torch.Generator):
+                self.states.append(generator.get_state().numpy().tobytes())
+        weights = [
+            known for t in tensors((args, kwargs)) if (known := self._known.get(id(t))) is not None
+        ]
+        if not weights or next(tensors(made), None) is None:
             return made
-        if call.certain and (rule := self._rules.get(func)) is not None:
-            made = rule(self, call.axis, func, args, kwargs)
-            if made is not NotImplemented:
-                return made
-        if weights:
-            name = getattr(func, "__name__", str(func))
-            what = "there is no rule for this use" if call.certain else "samples may lie anyhow"
-            self.refuse(weights, f"{what} in {name}")
-        args, kwargs = replace_tensors((args, kwargs), self.constant)
-        return func(*args, **kwargs)
-
-    def derived(self, value: Any) -> Derived | None:
-        """Return what is known of a tensor that comes from parameters alone."""
-        known = self._derived.get(id(value)) if isinstance(value, Tensor) else None
-        if known is not None and known.version != value._version:
-            return replace(known, scale=None, version=value._version)
-        return known
-
-    def constant(self, value: Any) -> Any:
-        """Return a tensor that comes from parameters without its history, others as they are."""
-        return value.detach() if self.derived(value) else value
-
-    def refuse(self, weights: Iterable[Derived], reason: str) -> None:
-        for root in {root for weight in weights for root in weight.roots}:
-            self.refused.setdefault(root, reason)
-
-    def watch(self, out: Tensor, uses: Sequence[Use], axis: Axis, *, new: bool = True) -> Tensor:
-        """Return ``out``, whose gradients `backward` keeps; ``new`` if nobody else has it."""
-        if not uses:
-            return out
-        record = Record(uses, axis)
-        self.records.append(record)
-        if new and out._is_view():
-            out = out.clone()
-        watched: Tensor = _Watch.apply(out, self._anchor, record, new)  # type: ignore[no-untyped-call]
-        return watched
-
-    def elementwise(self, shape: tuple[int, ...], axis: Axis, value: Tensor) -> Tensor:
-        """Return a tensor from parameters spread to ``shape``, an output's, and watched there.
-
-        What stands in ``shape`` for samples has size one in ``value``.
-        """
-        weight = self.derived(value)
-        if weight is None:
-            return value
-        spread = value.detach().expand(shape)
-        uses = [Use(weight, summing(value, axis, len(shape)))]
-        return self.watch(spread, uses, axis, new=False)
-
-    def rearranged(self, weight: Tensor, how: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return ``weight`` with its entries in another order, still known to be derived."""
-        known, made = self.derived(weight), how(weight)
-        if known is not None and made is not weight:
-            self._derived[id(made)] = replace(known, tensor=made, version=made._version)
+        if len(weights) == 1 and (factor := _factor(func, args, kwargs, weights[0][2])) is not None:
+            name, scale, _ = weights[0]
+            self._known[id(made)] = name, scale * factor, made
+            return made
+        for name, scale, weight in weights:
+            layer = _layer(func, args, kwargs, weight)
+            if layer is None or id(layer[0]) in self._known:
+                self.uses[name].append(None)
+            else:
+                made = self._seen(name, scale, made, *layer)
         return made
 
-    def _derive(
-        self, made: Any, weights: Sequence[Derived], func: Any, args: Any, kwargs: Any
-    ) -> None:
-        roots = frozenset().union(*(weight.roots for weight in weights))
-        scale = _scale(func, args, kwargs, weights[0]) if len(weights) == 1 else None
-        for t in tensors(made):
-            known = self._derived.get(id(t))
-            if known is None and t.requires_grad:
-                self._derived[id(t)] = Derived(t, roots, scale, t._version)
-            elif known is not None and known.version != t._version:  # changed in place
-                self._derived[id(t)] = Derived(t, roots | known.roots, None, t._version)
+    def _seen(
+        self, name: str, scale: float, made: Tensor, x: Tensor, sizes: Any, padding: int | None
+    ) -> Tensor:
+        """Keep a use of a weight, and return what the layer has ``made`` with its shift."""
+        inputs, outputs = sizes
+        places, by_index = made.numel() // outputs, not x.is_floating_point()
+        self.inputs[name] = x.reshape(places) if by_index else x.reshape(places, inputs)
+        if self._shifts is None:
+            self.uses[name].append(Product(places, inputs, outputs, by_index=by_index))
+            self.zeros[name] = made.new_zeros(places, outputs)
+            return made
+        shift = scale * self._shifts[name].view(made.shape)
+        if padding is not None:  # a row without a gradient
+            shift = shift * (x != padding).unsqueeze(-1)
+        return made + shift
 
 
-def summing(
-    weight: Tensor, axis: Axis, ndim: int, *, behind: int = 0
-) -> Callable[[Tensor], Tensor]:
-    """Return what maps gradients where ``weight`` was spread to those by its entries.
-
-    It was spread to ``ndim`` dimensions, of which ``behind`` follow its own.
-    """
-    size = tuple(weight.shape)
-    aligned = (1,) * (ndim - len(size) - behind) + size + (1,) * behind
-
-    def gradient(delta: Tensor) -> Tensor:
-        delta = axis.by_sample(delta)
-        summed = [j + 1 for j, m in enumerate(aligned) if m == 1 and delta.shape[j + 1] != 1]
-        delta = delta.sum(summed, keepdim=True) if summed else delta
-        return delta.reshape(len(delta), *size)
-
-    return gradient
+def tensors(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in nested tuples, lists and dictionaries."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from tensors(item)
+    elif isinstance(value, dict):
+        yield from tensors([*value.values()])
 
 
-class _Watch(torch.autograd.Function):
-    """The identity, whose backward pass keeps the gradient in a record."""
-
-    @staticmethod
-    def forward(context: Any, out: Tensor, anchor: Tensor, record: Record, new: bool) -> Tensor:
-        context.record = record
-        if new:  # so that the caller may change it in place
-            context.mark_dirty(out)
-            return out
-        return out.view_as(out)
-
-    @staticmethod
-    def backward(context: Any, *deltas: Tensor) -> tuple[Tensor, None, None, None]:
-        context.record.delta = deltas[0]
-        return deltas[0], None, None, None
-
-
-def _scale(func: Any, args: Any, kwargs: Any, weight: Derived) -> float | None:
-    if weight.scale is None or func in _REARRANGING:
-        return weight.scale
-    numbers = [float(a) for a in args if isinstance(a, int | float)]
-    if len(args) == 2 and args[0] is weight.tensor and numbers and not kwargs:
-        if func in _SCALING:
-            return weight.scale * numbers[0]
+def _factor(func: Any, args: Any, kwargs: Any, weight: Tensor) -> float | None:
+    """Return the number by which a call multiplies a weight's entries, which it may turn."""
+    if kwargs or args[0] is not weight or weight.ndim != 2:
+        return None
+    if func in _TURNING:
+        return 1.0
+    if len(args) == 2 and isinstance(args[1], int | float):
+        if func in _MULTIPLYING:
+            return float(args[1])
         if func in _DIVIDING:
-            return weight.scale / numbers[0]
+            return 1 / args[1]
     return None
 
 
-def replace_tensors(value: Any, by: Callable[[Tensor], Any]) -> Any:
-    """Return nested tuples, lists and dictionaries with other tensors in them."""
-    if isinstance(value, Tensor):
-        return by(value)
-    if isinstance(value, tuple | list):
-        made = [replace_tensors(item, by) for item in value]
-        return made if isinstance(value, list) else tuple(made)
-    if isinstance(value, dict):
-        return {key: replace_tensors(item, by) for key, item in value.items()}
-    return value
+def _layer(
+    func: Any, args: Any, kwargs: Any, weight: Tensor
+) -> tuple[Tensor, tuple[int, int], int | None] | None:
+    """Return what a layer takes, its inputs and outputs, and an embedding's padding.
+
+    None if the call is no product of samples with the weight.
+    """
+    if weight.ndim != 2:
+        return None
+    if func is functional.linear:
+        given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
+        if given["weight"] is weight:
+            return given["input"], (weight.shape[1], weight.shape[0]), None
+    elif func in _PRODUCTS and len(args) == 2 and args[1] is weight:
+        return args[0], (weight.shape[0], weight.shape[1]), None
+    elif func is functional.embedding:
+        names = ("input", "weight", "padding_idx", "max_norm", "norm_type", "by_freq", "sparse")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        if not given.get("by_freq") and not kwargs.get("scale_grad_by_freq"):
+            padding = given.get("padding_idx")
+            padding = padding + len(weight) if padding is not None and padding < 0 else padding
+            return given["input"], (weight.shape[0], weight.shape[1]), padding
+    return None
+
+
+def _instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return what `torch.nn.functional.instance_norm` does, which `torch.func.vmap` cannot."""
+    if use_input_stats:
+        return functional.group_norm(input, input.shape[1], weight, bias, eps)
+    return functional.batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
 
 
 def _opened(function: Any) -> Any:

@@ -1,7 +1,5 @@
 """The kernel of any module is the product of its Jacobians, whatever its layers and the memory."""
 
-import logging
-
 import numpy as np
 import pytest
 import torch
@@ -146,47 +144,50 @@ def test_parameters_are_selected_by_names_patterns_and_tests(selection, names):
     )
 
 
-def test_what_has_no_rule_is_differentiated_and_the_log_says_so(caplog):
-    class Sign(torch.autograd.Function):
-        @staticmethod
-        def forward(context, w):
-            return w.sign()
+class Sign(torch.autograd.Function):
+    """A function that `torch.func` does not know."""
 
-        @staticmethod
-        def backward(context, delta):
-            return delta
+    @staticmethod
+    def forward(context, w):
+        return w.sign()
 
-    model = OfFunction(
-        lambda m, x: functional.linear(m.pair(m.first(x), x), Sign.apply(m.binary)),
-        first=nn.Linear(4, 4),
-        pair=nn.Bilinear(4, 4, 3),
-        binary=torch.randn(2, 3),
-    )
-    x = torch.randn(5, 4)
-    caplog.set_level(logging.WARNING)
-    k = ntk(model, x)
-    slow = [record.message for record in caplog.records]
-    assert len(slow) == 2
-    assert any("pair.weight" in line and "bilinear" in line for line in slow)
-    assert any("binary" in line for line in slow)
-    assert not any("first.weight" in line for line in slow)
-    j = jacobian(model, (x,)).sum(1)
-    assert (k - j @ j.T).abs().max() <= REL * k.abs().max()
+    @staticmethod
+    def backward(context, delta):
+        return delta
 
 
-def test_a_module_whose_calls_depend_on_its_samples_is_differentiated(caplog):
-    def forward(m, x):
-        return m.a(x) if float(x[0, 0]) > 0 else m.b(torch.tanh(x))
+def by_branch(m, x):
+    return m.a(x) if float(x[0, 0]) > 0 else m.b(torch.tanh(x))
 
-    model = OfFunction(forward, a=nn.Linear(3, 2), b=nn.Linear(3, 2))
-    x = torch.rand(20, 3) + 0.1
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (
+            OfFunction(
+                lambda m, x: functional.linear(m.a(x), Sign.apply(m.w)),
+                a=nn.Linear(3, 4),
+                w=torch.randn(2, 4),
+            ),
+            "autograd.Function",
+        ),
+        (OfFunction(by_branch, a=nn.Linear(3, 2), b=nn.Linear(3, 2)), "control"),
+    ],
+    ids=["function", "branch"],
+)
+def test_what_vmap_cannot_is_differentiated_sample_by_sample_and_the_log_says_so(
+    model, reason, caplog
+):
+    model, x = model.double(), torch.rand(20, 3) + 0.1
     x[-1] *= -1
-    # Batches of one sample each, or the outputs of others would depend on the first.
     j = jacobian(model, (x,)).sum(1)
     expected = j @ j.T
-    assert (ntk(model, x, memory=1) - expected).abs().max() <= REL * expected.max()
-    assert "a.weight" in caplog.text
-    assert "depends on its samples" in caplog.text
+    # batches of one sample each: the outputs of others would depend on the first's branch
+    k = ntk(model, x, memory=1)
+    assert (k - expected).abs().max() <= REL * expected.abs().max()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "one by one" in line
+    assert reason in line
 
 
 def masked(w):

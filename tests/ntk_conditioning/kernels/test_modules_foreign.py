@@ -21,10 +21,6 @@ X = torch.linspace(-1, 1, 15, dtype=torch.float64).view(5, 3).sin()
 TOKENS = torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
 
 
-def fails(reason, error):
-    return pytest.mark.xfail(strict=True, raises=error, reason=reason)
-
-
 @contextmanager
 def refused():
     """Allow an error of one line instead, and no other."""
@@ -68,9 +64,6 @@ def checkpointed(*, reentrant):
     return OfFunction(forward, layers=layers())
 
 
-SPARSE = fails("F6: as with sparse=False", NotImplementedError)
-SCALAR = fails("F6: the fallback gives [[.36, .6], [.6, 1]]", IndexError)
-AGAIN = fails("F6: as without the checkpoint", RuntimeError)
 SUMS, MEANS = (partial(embedded, nn.EmbeddingBag, mode=mode) for mode in ("sum", "mean"))
 
 
@@ -79,30 +72,25 @@ SUMS, MEANS = (partial(embedded, nn.EmbeddingBag, mode=mode) for mode in ("sum",
     [
         (SUMS, SUMS, TOKENS),
         (MEANS, MEANS, TOKENS),
-        pytest.param(partial(SUMS, sparse=True), SUMS, TOKENS, marks=SPARSE),
-        pytest.param(partial(MEANS, sparse=True), MEANS, TOKENS, marks=SPARSE),
-        pytest.param(partial(embedded, sparse=True), embedded, TOKENS, marks=SPARSE),
-        pytest.param(hypotenuse, hypotenuse, torch.tensor([[4.0], [0.0]]).double(), marks=SCALAR),
-        pytest.param(partial(checkpointed, reentrant=False), layers, X, marks=AGAIN),
+        (partial(SUMS, sparse=True), SUMS, TOKENS),
+        (partial(MEANS, sparse=True), MEANS, TOKENS),
+        (partial(embedded, sparse=True), embedded, TOKENS),
+        (hypotenuse, hypotenuse, torch.tensor([[4.0], [0.0]]).double()),
+        (partial(checkpointed, reentrant=False), layers, X),
     ],
 )
 def test_kernels_are_right(model, plain, x):
     assert_right(ntk(model(), x, outputs="full"), plain(), x)
 
 
-JIT = fails("F6: as without TorchScript, or one line", AttributeError)
-REENTRANT = fails("F6: as without the checkpoint, or one line", RuntimeError)
-LAYOUT = fails("F6: as of dense samples, or one line", RuntimeError)
-
-
 @pytest.mark.parametrize(
     ("model", "x"),
     [
-        pytest.param(lambda: torch.jit.script(layers()), lambda: X, marks=JIT),
-        pytest.param(lambda: torch.jit.trace(layers(), X[:2]), lambda: X, marks=JIT),
-        pytest.param(partial(checkpointed, reentrant=True), lambda: X, marks=REENTRANT),
-        pytest.param(layers, X.to_sparse, marks=LAYOUT),
-        pytest.param(layers, X.to_sparse_csr, marks=LAYOUT),
+        (lambda: torch.jit.script(layers()), lambda: X),
+        (lambda: torch.jit.trace(layers(), X[:2]), lambda: X),
+        (partial(checkpointed, reentrant=True), lambda: X),
+        (layers, X.to_sparse),
+        (layers, X.to_sparse_csr),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:Sparse CSR")
@@ -130,7 +118,7 @@ ERRORS += [(IndexError, True), (RuntimeError, True)]
 
 @pytest.mark.parametrize(
     ("error", "late"),
-    [pytest.param(*each, marks=fails("F6: one line says why", each[0])) for each in ERRORS],
+    ERRORS,
 )
 def test_an_error_of_the_module_is_one_line(error, late):
     """Also a late one, which the first samples do not have."""
@@ -145,13 +133,11 @@ def test_an_error_of_the_module_is_one_line(error, late):
     assert "\n" not in str(caught.value)
 
 
-@fails("F6: the module is to be called once before", ValueError)
 def test_a_layer_without_a_shape_is_refused_in_a_line():
     with refused():
         ntk(nn.Sequential(layers(), nn.LazyBatchNorm1d()).eval(), X)
 
 
-@fails("F6: parameters are left as they were, or one line says why not", AssertionError)
 @pytest.mark.parametrize(
     ("model", "x"),
     [
@@ -182,7 +168,6 @@ MILLION = torch.zeros(1, 3).expand(10**6, 3)
 WIDE = OfFunction(lambda m, x: (x @ m.w).expand(-1, 10**6), w=torch.ones(3, 1))
 
 
-@fails("F13: says before it allocates what it needs", (RuntimeError, MemoryError))
 @pytest.mark.usefixtures("a_terabyte")
 @pytest.mark.parametrize(
     "call",
