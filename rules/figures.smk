@@ -14,7 +14,7 @@ rule render_figure:
         png=report(
             "results/{run}/figures/{figure}.png",
             caption="caption.rst",
-            category=lambda w: listing.category(w.figure),
+            category=lambda w: listing.CATEGORIES.get(w.figure.split("/")[0]),
             subcategory=lambda w: listing.title(w.figure),
             labels=lambda w: {"figure": Path(w.figure).name.replace("_", " ")},
         ),

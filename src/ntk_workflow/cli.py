@@ -93,14 +93,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 #: Those of all programs that compute for activations, and those of rows with checkpoints.
 COMPUTE = ("activation", "activation-file", "threads", "output")
 ROW = (*COMPUTE, "dataset", "checkpoints", "code")
-#: Those of kernels of blocks.
 BLOCKS = ("kernel-size", "blocks", "eigenvalues", "full-spectrum-below")
 #: Those of a study of wide networks of one architecture, which learn two classes.
 WIDE = (
     *(*ROW, "data", "samples", "sample-seed", "widths", "seeds", "device", "architecture"),
     *("hidden", "dense", "classes", "step-size"),
 )
-#: Those of a network that is trained.
 TRAINING = (
     *("data", "dataset", "activation-file", "experiment", "model", "model-file"),
     *("model-function", "settings", "threads", "output"),

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ntk_conditioning.errors import UserError, one_line
-from ntk_workflow.yaml_files import read_record
+from ntk_workflow.yaml_files import read_yaml
 
 ABSENT = "(absent)"  #: stands for the value of a setting that a run does not have
 PROJECT = "ntk-conditioning"
@@ -144,7 +144,7 @@ def _parts(run: Path, tables: Mapping[str, Path]) -> tuple[Mapping[str, Any], ..
     """Return a run's config, code, versions, and checksums of data."""
     missing: dict[str, Any] = {"not recorded": str(run)}
     config, versions = (
-        read_record(path) if path.is_file() else missing
+        read_yaml(path, trusted=False) if path.is_file() else missing
         for path in (run / "record/config.yaml", run / "record/versions.json")
     )
     project = dict(versions.get(PROJECT, {}))

@@ -14,7 +14,6 @@ CATEGORIES = {
     "tables": "7 Data and tables",
     "run": "8 The run",
 }
-#: Pages of the report, and what it calls them.
 PAGES = {
     "datasets": "Datasheets",
     "conditioning": "Condition numbers",
@@ -40,9 +39,3 @@ def title(figure: str) -> str:
         raise ValueError(f"{path}: begin with a title: **What against what.**")
     number = re.search(r"\bfig(\d+)_", figure)
     return f"Figure {number[1]}: {bold[1]}" if number else bold[1]
-
-
-def category(figure: str) -> str:
-    """Return the part of the report that a figure is in: its paper."""
-    paper = figure.split("/")[0]
-    return CATEGORIES.get(paper, paper)

@@ -45,10 +45,16 @@ for _tag, _pattern in _NUMBERS.items():
     )
 
 
-def read_yaml(path: str | Path) -> Any:
-    """Return the content of a YAML file; `UserError`, with file and line, if it is none."""
+def read_yaml(path: str | Path, *, trusted: bool = True) -> Any:
+    """Return the content of a YAML file; `UserError`, with file and line, if it is none.
+
+    One that is not trusted has no aliases, which may stand for gigabytes.
+    """
     try:
-        return yaml.load(Path(path).read_text(encoding="utf-8"), LOADER)
+        text = Path(path).read_text(encoding="utf-8")
+        if not trusted and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text, _Loader)):
+            raise UserError(f"{path}: it has aliases; a record has none")
+        return yaml.load(text, LOADER)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -58,17 +64,6 @@ def read_yaml(path: str | Path) -> Any:
         where = f"line {mark.line + 1} " if mark else ""
         problem = getattr(error, "problem", None) or one_line(error)
         raise UserError(f"{path}: {where}not valid YAML: {problem}") from error
-
-
-def read_record(path: str | Path) -> Any:
-    """Return the content of a YAML file that is not trusted: aliases may stand for gigabytes."""
-    try:
-        events = [*yaml.parse(Path(path).read_text(encoding="utf-8"), _Loader)]
-    except (OSError, ValueError, yaml.YAMLError):
-        events = []  # `read_yaml` says why
-    if any(isinstance(event, yaml.AliasEvent) for event in events):
-        raise UserError(f"{path}: it has aliases; a record has none")
-    return read_yaml(path)
 
 
 def to_words(values: Mapping[str, Any]) -> list[str]:

@@ -26,7 +26,6 @@ from ntk_conditioning.tables import TABLES
 from ntk_workflow import comparison
 from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.config import SCHEMAS, own_programs, read_yaml, schema_errors
-from ntk_workflow.yaml_files import read_record
 
 #: This checkout, whose notebooks and programs a bundle is verified with.
 ROOT = SCHEMAS.parent
@@ -54,7 +53,7 @@ def verify(results: Path) -> tuple[dict[str, Any], int]:
     """
     # a published config leaves out where files are
     config: dict[str, Any] = {"data_dir": "data", "mirror": None}
-    config |= read_record(results / "record/config.yaml")
+    config |= read_yaml(results / "record/config.yaml", trusted=False)
     problems = schema_errors(config, read_yaml(SCHEMAS / "config.schema.yaml"))
     if config.get("run") != results.name:
         problems.append(f"run is not {results.name}")
@@ -85,10 +84,9 @@ def derived_files(results: Path) -> set[str]:
 def rerun(results: Path, config: Mapping[str, Any], scratch: Path) -> str:
     """Return what was made again from the rows and is the same, in a line; or `UserError`."""
     again = make_again(results, config, scratch)
-    records = [read_record(run / "record/versions.json") for run in (results, again)]
-    for record in records:
-        record.pop(comparison.PROJECT, None)
-    same_software = records[0] == records[1]
+    paths = (run / "record/versions.json" for run in (results, again))
+    here, there = (read_yaml(path, trusted=False) | {comparison.PROJECT: None} for path in paths)
+    same_software = here == there
     names = derived_files(results) | derived_files(again)
     if problems := differences(names, results, again, same_software=same_software):
         more = f"; and {len(problems) - 20} more" if len(problems) > 20 else ""
@@ -210,7 +208,7 @@ def run_workflow(
     for path in map(PurePosixPath, config["catalogues"]):
         outside = {"..", "…", "/"} & {*path.parts}
         inside = f"elsewhere/{path.name}" if outside else path
-        entries = read_record(results.parents[1] / "workflow" / inside)
+        entries = read_yaml(results.parents[1] / "workflow" / inside, trusted=False)
         for entry in entries.values():
             for keys, key in ((entry, "path"), (entry.get("options", {}), "alignments")):
                 place = (ROOT / keys.get(key, "")).resolve()

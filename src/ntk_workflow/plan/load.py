@@ -20,7 +20,6 @@ from ntk_workflow.config import (
 )
 from ntk_workflow.run import Run
 
-#: The activations of the package itself.
 BUILT_IN = frozenset(activations.names())
 
 

@@ -116,7 +116,8 @@ def path_digest(path: str | Path) -> str:
     path = Path(path)
     if not path.exists():
         return ""
-    inside = sorted(file for file in path.rglob("*") if file.is_file() and not _left(file))
+    out, files = re.compile("|".join(map(fnmatch.translate, LEFT_OUT))), sorted(path.rglob("*"))
+    inside = [file for file in files if file.is_file() and not any(map(out.match, file.parts))]
     states = {file: file.stat() for file in (inside if path.is_dir() else [path])}
     large = sum(state.st_size for state in states.values()) >= LARGE
     if path.is_file() and not large:
@@ -127,7 +128,3 @@ def path_digest(path: str | Path) -> str:
         for file, state in states.items()
     ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _left(file: Path) -> bool:
-    return any(fnmatch.filter(file.parts, pattern) for pattern in LEFT_OUT)

@@ -36,12 +36,12 @@ def provenance(
         job |= {"rule": known.rule, "inputs": sorted(_name(path, root) for path in inputs)}
         job |= _code(known.params or [], known.shellcmd or "")
         if known.starttime and known.endtime:
-            times = [
-                datetime.fromtimestamp(int(s), UTC).isoformat()
-                for s in (known.starttime, known.endtime)
-            ]
-            job["start"] = min(times[0], job.get("start", times[0]))
-            job["end"] = max(times[1], job.get("end", times[1]))
+            times = (datetime.fromtimestamp(int(s), UTC) for s in (known.starttime, known.endtime))
+            start, end = (time.isoformat() for time in times)
+            job["start"], job["end"] = (
+                min(start, job.get("start", start)),
+                max(end, job.get("end", end)),
+            )
         log = Path(logs[0]) if logs else Path()
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
         if stated := re.search(r"(?m)^\d\d:\d\d:\d\d device (cpu|cuda)\b", text):

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from ntk_conditioning import memory
 from ntk_conditioning.data.prepared import load_prepared
-from ntk_conditioning.errors import UserError as UserError
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import sha256
 from ntk_workflow import allocation
-from ntk_workflow import cli as cli
 
 
 def available_memory(device: str = "cpu") -> int:
