@@ -20,14 +20,10 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.kernels.contributions import Gradients
 from ntk_conditioning.kernels.sample_gradients import (
     NotTogetherError,
-    Plan,
     SampleGradients,
     autograd,
     one_by_one,
     planned,
-    random_state,
-    require_nothing_drawn,
-    survey,
 )
 from ntk_conditioning.kernels.subjects import (
     Inputs,
@@ -40,6 +36,7 @@ from ntk_conditioning.kernels.subjects import (
     subject,
     unchanged,
 )
+from ntk_conditioning.kernels.traces import Plan, random_state, require_nothing_drawn, survey
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import MLP

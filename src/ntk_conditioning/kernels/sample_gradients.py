@@ -5,113 +5,35 @@ as with branches that depend on the sample, autograd differentiates one sample a
 """
 
 import logging
-import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.kernels.contributions import Factors, Gradients, Matrix, Product
+from ntk_conditioning.kernels.contributions import Factors, Gradients, Matrix
 from ntk_conditioning.kernels.subjects import (
     MixedSamplesError,
-    ModuleError,
-    OutputsError,
     Subject,
-    TrainingModeError,
     first,
 )
-from ntk_conditioning.kernels.traces import Trace, tensors
+from ntk_conditioning.kernels.traces import Plan, Trace, survey, tensors
 
 #: Samples that the module sees at once, at most.
 MOST_SAMPLES = 64
 #: How far gradients may be apart that are computed in two ways, relative to the largest entry:
 #: much more than rounding and much less than a mistake.
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-2}
-DRAWS = (
-    "the module draws random numbers, as dropout and stochastic depth do while training; call "
-    "model.eval() or draw them before"
-)
 
 _log = logging.getLogger(__name__)
 
 
 class NotTogetherError(RuntimeError):
     """`torch.func.vmap` cannot have the module see samples together, for a reason."""
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """How the gradients of a module are computed.
-
-    Weights with a product in ``factored`` keep their gradients as factors. ``outputs`` are of
-    type ``dtype``, which may hide the lowest ``precision`` on the way to them; ``sample_bytes`` are
-    those of all results of a sample. With ``together``, samples are seen by `torch.func.vmap`.
-    """
-
-    factored: Mapping[str, Product]
-    outputs: int
-    dtype: torch.dtype
-    precision: torch.dtype
-    sample_bytes: int
-    together: bool = True
-
-    @property
-    def eps(self) -> float:
-        """The rounding of the lowest precision, relative."""
-        return torch.finfo(self.precision).eps
-
-
-def survey(subject: Subject, sample: Sequence[Tensor]) -> tuple[Plan, Trace]:
-    """Return what a module does with one sample: a plan, by which all products are factored.
-
-    Raises `OutputsError`, `TrainingModeError` and `ModuleError`.
-    """
-    traces, made = [Trace(subject.parameters), Trace(subject.parameters)], []
-    drawn = random_state(subject.device)
-    subject.outputs(sample)  # which fills the caches that the module may have
-    for trace in traces:
-        with torch.enable_grad(), trace:
-            made.append(subject.outputs(sample))
-    require_nothing_drawn(drawn, subject.device)
-    if traces[0].states != traces[1].states:
-        raise TrainingModeError(DRAWS)
-    if not torch.equal(made[0].nan_to_num(), made[1].nan_to_num()):
-        raise TrainingModeError("the module gives other outputs each time; call model.eval()")
-    if not made[0].requires_grad:
-        raise OutputsError("the outputs have no gradients: do not detach what they are made of")
-    results = traces[0].results
-    types = {t.dtype for t in results if t.requires_grad} | {made[0].dtype}
-    lowest = max(types, key=lambda dtype: torch.finfo(dtype).eps)
-    if torch.finfo(lowest).eps > torch.finfo(torch.float32).eps:
-        raise ModuleError(
-            f"the module computes in {lowest}, too coarse for a kernel; call model.float() or "
-            "model.double(), and leave autocast"
-        )
-    uses = traces[0].uses.items()
-    once = {name: use[0] for name, use in uses if len(use) == 1 and use[0] is not None}
-    size = sum(t.nbytes for t in results)
-    return Plan(once, made[0].shape[1], made[0].dtype, lowest, size), traces[0]
-
-
-def random_state(device: torch.device) -> list[Any]:
-    """Return the states of the generators that a module may draw from."""
-    of_torch = [torch.get_rng_state().numpy().tobytes()]
-    if device.type == "cuda":
-        of_torch.append(torch.cuda.get_rng_state(device).numpy().tobytes())
-    of_numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 what modules use
-    return [*of_torch, random.getstate(), of_numpy["key"].tobytes(), of_numpy["pos"]]
-
-
-def require_nothing_drawn(before: list[Any], device: torch.device) -> None:
-    """Raise `TrainingModeError` if a generator has advanced: what is rare shows in no output."""
-    if random_state(device) != before:
-        raise TrainingModeError(DRAWS)
 
 
 class SampleGradients:
