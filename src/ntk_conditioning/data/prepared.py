@@ -19,7 +19,7 @@ from ntk_conditioning.files import atomic
 
 Scaling = Literal["none", "unit_interval", "symmetric", "unit_norm", "standardize"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
-REMEDY = "write one with scripts/prepare_dataset.py, or save_prepared"
+REMEDY = "save_prepared writes one, as the workflow does for every dataset of a config"
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,9 @@ class PreparedSamples:
 def require_scaling(name: str, scaling: str, limits: tuple[float, float] | None) -> None:
     """Raise `ContentError` unless a scaling is known and has the value range that it needs."""
     if scaling not in SCALINGS:
-        known = ", ".join(SCALINGS)
-        raise ContentError(f"{name}: no scaling is called {scaling}; they are {known}")
+        raise ContentError(
+            f"{name}: no scaling is called {scaling}; they are {', '.join(SCALINGS)}"
+        )
     if limits is None and scaling in ("unit_interval", "symmetric"):
         raise ContentError(f"{name}: scaling {scaling} needs a value_range [lowest, highest]")
     if limits is not None and not limits[0] < limits[1]:
@@ -145,11 +146,8 @@ def _load(path: Path) -> PreparedSamples:
     try:
         arrays = load_arrays(path, required=["about", "x"], optional=["y"])
         about = json.loads(str(arrays["about"]))
-        limits = about["value_range"]
-        limits = None if limits is None else (limits[0], limits[1])
-        x, y = arrays["x"], arrays.get("y")
-        return PreparedSamples(about["name"], x, y, about["scaling"], limits)
-    except (ContentError, json.JSONDecodeError, LookupError, TypeError):
+        return PreparedSamples(x=arrays["x"], y=arrays.get("y"), **about)
+    except (ContentError, json.JSONDecodeError, TypeError):
         raise ContentError(f"{path} is no prepared dataset; {REMEDY}") from None
 
 

@@ -1,4 +1,4 @@
-"""Datasets are read, checked, drawn from and described."""
+"""Datasets are read, checked and described."""
 
 import gzip
 from dataclasses import replace
@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ntk_conditioning import files, seeds
+from ntk_conditioning import files
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.datasets import Source, describe, drawn_rows, read
-from ntk_conditioning.data.prepared import PreparedSamples
-from ntk_conditioning.data.subsets import SubsetError, draw_two_classes, seed_stream
+from ntk_conditioning.data.datasets import Source, describe, read
 from ntk_conditioning.errors import UserError
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
@@ -152,49 +150,3 @@ class TestContent:
         assert len(read(replace(source, shape=(3, 2))).x) == 3
         with pytest.raises(ContentError, match="the first in row 1"):  # it has no direction
             describe(mine(tmp_path, x=np.diag([1.0, 0.0])), available=2)
-
-
-CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
-TWENTY = PreparedSamples("tiny", np.arange(80.0).reshape(20, 4), CLASSES, "standardize")
-
-
-def drawn(n: int, seed: int = 1, balanced: bool = False) -> PreparedSamples:
-    return TWENTY.rows(drawn_rows(TWENTY, n, generator=seed_stream(seed), balanced=balanced))
-
-
-class TestSubset:
-    def test_seeds_draw_their_own_samples_again_and_again_in_the_datasets_order(self):
-        part = drawn(8)
-        rows = (part.x[:, 0] // 4).astype(int)
-        assert (np.diff(rows) > 0).all()
-        np.testing.assert_array_equal(part.x, TWENTY.x[rows])
-        np.testing.assert_array_equal(part.y, CLASSES[rows])
-        assert (part.name, part.scaling) == ("tiny", "standardize")
-        np.testing.assert_array_equal(drawn(8).x, part.x)
-        assert not np.array_equal(drawn(8, seed=2).x, part.x)
-
-    def test_the_draw_is_a_stream_beside_that_of_the_values(self):
-        """A Gaussian dataset of the same seed is drawn from the parent."""
-        values = seeds.generator(1, "data").standard_normal(100)
-        assert not np.isin(seed_stream(1).standard_normal(100), values).any()
-        (expected,) = np.random.SeedSequence([1, 0]).spawn(1)
-        assert seed_stream(1).random() == np.random.default_rng(expected).random()
-
-    def test_a_balanced_draw_takes_one_more_of_the_first_classes(self):
-        for n, counts in (3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3]):
-            assert np.unique_counts(drawn(n, balanced=True).y).counts.tolist() == counts
-
-    def test_what_cannot_be_drawn_is_named(self):
-        for n, balanced, problem in (
-            (21, False, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
-            (1, False, "it must be 2 to 20"),
-            (2, True, "tiny: 2 samples cannot hold each of 3 classes"),
-            (12, True, "tiny: class 7 has 3 samples, but a balanced draw of 12 takes 4; at most 9"),
-        ):
-            with pytest.raises(SubsetError, match=problem):
-                drawn(n, balanced=balanced)
-
-    def test_two_classes_are_drawn_with_signs(self):
-        rows, signs = draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1))
-        assert sorted(CLASSES[rows]) == [3] * 3 + [7] * 3
-        np.testing.assert_array_equal(signs, np.where(CLASSES[rows] == 3, -1.0, 1.0))

@@ -136,7 +136,9 @@ class TestPrepared:
         path = tmp_path / "other.npz"
         for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
             np.savez(path, x=IMAGES, **about)
-            with pytest.raises(ContentError, match=r"other.npz is no prepared dataset; write"):
+            with pytest.raises(
+                ContentError, match=r"other.npz is no prepared dataset; save_prepared writes one"
+            ):
                 prepared.load_prepared(path)
         path.write_bytes(b"PK")
         with pytest.raises(FormatError, match=r"other.npz"):

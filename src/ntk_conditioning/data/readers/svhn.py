@@ -1,18 +1,14 @@
 """SVHN's cropped digits, from MATLAB files of known checksum."""
 
 import math
-import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ntk_conditioning.data.archives import ContentError, FormatError, require_unpackable
+from ntk_conditioning.data.archives import ContentError, reading, require_unpackable
 from ntk_conditioning.data.samples import RawSamples
-from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import ChecksumError, require_file, require_sha256
-
-_UNREADABLE = (NotImplementedError, TypeError, ValueError, LookupError, OSError, zlib.error)
 
 
 def read_svhn(
@@ -29,7 +25,6 @@ def read_svhn(
     `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
     """
     from scipy.io import loadmat, whosmat
-    from scipy.io.matlab import MatReadError
 
     require_file(x)
     if not sha256:
@@ -38,41 +33,23 @@ def read_svhn(
             "give its sha256 (the command sha256sum prints it)"
         )
     require_sha256(x, sha256)
-    try:
-        _require_digits(x, {name: (kind, shape) for name, shape, kind in whosmat(x)})
+    with reading(x, "a MATLAB file of version 5 to 7"):
+        variables = {name: (kind, shape) for name, shape, kind in whosmat(x)}
+        n = variables.get("X", ("", (0,)))[1][-1]
+        if not n or [variables.get(name) for name in "Xy"] != [
+            ("uint8", (32, 32, 3, n)),
+            ("uint8", (n, 1)),
+        ]:
+            raise ContentError(
+                f"{x} holds {variables}, not X, uint8 of (32, 32, 3, n), and y, uint8 of (n, 1); "
+                "take a file of the cropped digits, *_32x32.mat"
+            )
+        require_unpackable(x, math.prod(variables["X"][1]), packed=x.stat().st_size)
         arrays = loadmat(x, variable_names=["X", "y"])
-    except UserError:
-        raise
-    except (MatReadError, *_UNREADABLE) as error:
-        raise FormatError(
-            f"{x} cannot be read as a MATLAB file: {one_line(error)}; save it with -v7"
-        ) from None
     digits = arrays["y"][:, 0]
     if len(wrong := np.flatnonzero((digits < 1) | (digits > 10))):
         raise ContentError(
-            f"{x}: variable y, row {wrong[0]} is {digits[wrong[0]]}; SVHN's labels are 1 to 10, 10 "
-            "for the digit 0"
+            f"{x}: y, row {wrong[0]} is {digits[wrong[0]]}; SVHN's labels are 1 to 10, 10 for 0"
         )
     images = np.ascontiguousarray(np.moveaxis(arrays["X"], 3, 0))
     return RawSamples(images, digits % 10, f"{x} (X)", f"{x} (y)").of_classes(classes)
-
-
-def _require_digits(x: Path, variables: dict[str, tuple[str, tuple[int, ...]]]) -> None:
-    """Compare kinds and shapes as the file declares them, before any value is read."""
-    for name in ("X", "y"):
-        if name not in variables:
-            known = ", ".join(variables) or "none"
-            raise ContentError(f"{x} has no variable {name}; its variables: {known}")
-        kind, shape = variables[name]
-        expected = (32, 32, 3, shape[-1]) if name == "X" else (variables["X"][1][-1], 1)
-        if kind != "uint8" or shape != expected or 0 in shape:
-            raise ContentError(
-                f"{x}: variable {name} is {kind} of {_text(shape)}, not uint8 of "
-                f"{_text(expected) if name == 'y' else '32 × 32 × 3 × n'}; take a file of the "
-                "cropped digits, *_32x32.mat"
-            )
-        require_unpackable(x, math.prod(shape), packed=x.stat().st_size)
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape))

