@@ -5,7 +5,6 @@ datasheet in JSON. The same arguments and files give the same bytes.
 """
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +48,7 @@ def main(argv: cli.Argv = None) -> None:
         rows = draw(source.name, available, args.samples, generator=rng, classes=classes)
         dataset = dataset.rows(rows)
     sheet = datasets.describe(dataset, available=available, seed=args.seed, balanced=args.balanced)
-    cli.log.info("%s, %s: %d of %d samples", source.name, args.split, sheet.n, available)
+    cli.log.info("%s, %s: %d of %d samples", source.name, args.split, len(rows), available)
     equal = find_duplicates(prepared.scaled(dataset))
     if equal.pairs and args.split == "train":
         line = f"{source.name}: {equal.in_words(rows)}; no kernel with them has a kappa: "
@@ -57,4 +56,4 @@ def main(argv: cli.Argv = None) -> None:
         cli.log.warning(line)
         print(line, flush=True)  # on the user's terminal, where logs are not shown
     prepared.save_prepared(args.output, dataset)
-    files.write_text(args.datasheet, json.dumps(asdict(sheet), indent=2) + "\n")
+    files.write_text(args.datasheet, json.dumps(sheet, indent=2) + "\n")

@@ -34,30 +34,6 @@ class Source:
     path: Path | None = None
 
 
-@dataclass(frozen=True)
-class Datasheet:
-    """What a prepared dataset holds, as far as preparing it tells; `datasheets` has the rest.
-
-    ``n`` of the ``available`` samples were drawn with ``seed``, evenly from the classes if
-    ``balanced``; ``seed`` is None for all of them. ``classes`` counts the distinct labels (None
-    without labels). ``dtype``, ``min`` and ``max`` are of the source's values. ``sha256`` is of
-    the arrays and the scaling, not of a file.
-    """
-
-    name: str
-    n: int
-    d: int
-    classes: int | None
-    dtype: str
-    scaling: Scaling
-    min: float
-    max: float
-    available: int
-    seed: int | None
-    balanced: bool
-    sha256: str
-
-
 def read(
     source: Source, parts: Mapping[str, Path] | None = None, *, split: Split = "train"
 ) -> PreparedSamples:
@@ -99,24 +75,29 @@ def read(
 
 def describe(
     dataset: PreparedSamples, *, available: int, seed: int | None = None, balanced: bool = False
-) -> Datasheet:
-    """Return the datasheet of a dataset; it scales the samples, so all checks are made.
+) -> dict[str, Any]:
+    """Return a dataset's datasheet, as far as preparing it tells; `datasheets` has the rest.
 
-    Raises `ContentError` as `prepared.scaled`.
+    Its ``n`` of the ``available`` samples were drawn with ``seed``, evenly from the classes if
+    ``balanced``; ``seed`` is None for all of them. ``classes`` counts the distinct labels (None
+    without labels). ``dtype``, ``min`` and ``max`` are of the source's values. ``sha256`` is of
+    the arrays and the scaling, not of a file.
+
+    Raises `ContentError` as `prepared.scaled`, with which all checks are made.
     """
     prepared.scaled(dataset)
     x, y = dataset.x, dataset.y
-    return Datasheet(
-        name=dataset.name,
-        n=x.shape[0],
-        d=x.shape[1],
-        classes=None if y is None else len(np.unique(y)),
-        dtype=x.dtype.name,
-        scaling=dataset.scaling,
-        min=float(x.min()),
-        max=float(x.max()),
-        available=available,
-        seed=seed,
-        balanced=balanced,
-        sha256=prepared.content_digest(dataset),
-    )
+    return {
+        "name": dataset.name,
+        "n": x.shape[0],
+        "d": x.shape[1],
+        "classes": None if y is None else len(np.unique(y)),
+        "dtype": x.dtype.name,
+        "scaling": dataset.scaling,
+        "min": float(x.min()),
+        "max": float(x.max()),
+        "available": available,
+        "seed": seed,
+        "balanced": balanced,
+        "sha256": prepared.content_digest(dataset),
+    }

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 
 from ntk_conditioning.data import archives
 from ntk_conditioning.data.archives import FormatError, tar_files
-from ntk_conditioning.data.readers.cifar import FOLDER, read_cifar10
-from ntk_conditioning.data.readers.idx import read_idx
-from ntk_conditioning.data.readers.svhn import read_svhn
+from ntk_conditioning.data.readers.images import FOLDER, read_cifar10, read_idx, read_svhn
 from ntk_conditioning.data.readers.tables import read_csv, read_npz, read_parquet
 from ntk_conditioning.data.speech.corpus import decode
 from ntk_conditioning.files import MissingFileError, sha256

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ntk_conditioning.data.readers.cifar import FOLDER, read_cifar10
-from ntk_conditioning.data.readers.idx import read_idx
+from ntk_conditioning.data.readers.images import FOLDER, read_cifar10, read_idx
 from ntk_conditioning.data.readers.tables import read_csv, read_npz, read_parquet
 from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.data.speech.alignments import read_textgrid

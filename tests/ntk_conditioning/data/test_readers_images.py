@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.data.readers.cifar import BATCHES, FOLDER, read_cifar10
-from ntk_conditioning.data.readers.idx import read_idx
-from ntk_conditioning.data.readers.svhn import read_svhn
+from ntk_conditioning.data.readers.images import BATCHES, FOLDER, read_cifar10, read_idx, read_svhn
 from ntk_conditioning.files import ChecksumError, MissingFileError
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 

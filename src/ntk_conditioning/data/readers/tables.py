@@ -75,28 +75,21 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
     """Return columns of a CSV file with a header line, plain or packed with gzip.
 
     Separators are the one of ``, ; | tab`` that the header has most; beside others than commas,
-    numbers may have decimal commas. Labels that are all numbers are read as such. The text is
-    UTF-8, or UTF-16 with a byte order mark. Raises as `read_parquet`, and `ContentError` if there
-    is no header, or two spellings are read as one label.
+    numbers may have decimal commas. The text is UTF-8, or UTF-16 with a byte order mark. Raises as
+    `read_parquet`, and `ContentError` if there is no header.
     """
     import pandas as pd
 
     text, how = _csv_text(x)
-    first = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
     with reading(x, "CSV"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-        names = pd.read_csv(io.StringIO(text), **how, **first).iloc[0].tolist()
-        place = names.index(labels) if labels in names else -1
-        how |= {"names": range(len(names)), "dtype": {place: str}}
-        table = pd.read_csv(io.StringIO(text), **how, header=0, index_col=False, low_memory=False)
-    if pd.to_numeric(pd.Series(names), errors="coerce").notna().all():
+        # pandas renames a column of a name that it has read already
+        header: Any = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+        first = pd.read_csv(io.StringIO(text), **how, **header).iloc[0]
+        table = pd.read_csv(io.StringIO(text), **how, index_col=False, low_memory=False)
+        table.columns = first.tolist()
+    if pd.to_numeric(first, errors="coerce").notna().all():
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    if place >= 0:
-        numbers = pd.to_numeric(table[place], errors="coerce")
-        if (numbers.notna() == table[place].notna()).all():
-            _require_one_spelling(x, names[place], table[place], numbers)
-            table[place] = numbers
-    table.columns = names
     return _from_table(table, x, labels, features, partial(_csv_line, text, how["sep"]))
 
 
@@ -115,7 +108,8 @@ def _csv_text(path: Path) -> tuple[str, dict[str, Any]]:
         ) from None
     header = next(filter(str.strip, io.StringIO(text)), "")
     separator = max(",;|\t", key=header.count)
-    return text, {"sep": separator, "decimal": "," if separator != "," and "," in text else "."}
+    decimal = "," if separator != "," and "," in text else "."
+    return text, {"sep": separator, "decimal": decimal, "skipinitialspace": True}
 
 
 def _csv_line(text: str, separator: str, row: int) -> str:
@@ -133,21 +127,18 @@ def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, in
     return n, math.prod(sample)
 
 
-def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
-    """Return samples and features of a Parquet file, from its end, or CSV, from one column."""
-    import pandas as pd
+def table_shape(x: Path, **options: Any) -> tuple[int, int]:
+    """Return samples and features of a Parquet file, from its end, or of a CSV file."""
     import pyarrow.parquet
 
     with x.open("rb") as stream:
         is_parquet = stream.read(4) == b"PAR1"
-    if is_parquet:
-        known = pyarrow.parquet.read_metadata(x)
-        rows, columns = known.num_rows, known.num_columns
-    else:
-        text, how = _csv_text(x)
-        columns = pd.read_csv(io.StringIO(text), **how, nrows=0).shape[1]
-        rows = len(pd.read_csv(io.StringIO(text), **how, usecols=[0], index_col=False))
-    return rows, len(features) if features else columns - (labels is not None)
+    if not is_parquet:
+        n, d = read_csv(x, **options).x.shape
+        return n, d
+    known, features = pyarrow.parquet.read_metadata(x), options.get("features")
+    others = known.num_columns - (options["labels"] is not None)
+    return known.num_rows, len(features) if features else others
 
 
 def _from_table(
@@ -194,19 +185,7 @@ def _from_table(
     y = None if labels is None else columns[labels]
     if y is not None and y.dtype.kind == "O":
         y = y.astype(np.str_)
-        _require_one_spelling(path, str(labels), pd.Series(y), pd.Series(y).str.strip())
     return RawSamples(x, y, str(path), f"{path} (column {labels!r})", tuple(features), place)
-
-
-def _require_one_spelling(path: Path, name: str, texts: pd.Series, labels: pd.Series) -> None:
-    """Raise `ContentError` if two texts (n,) are one label (n,), such as 01 and 1."""
-    for spellings in texts.groupby(labels).unique():
-        if len(spellings) > 1:
-            one, other = sorted(spellings)[:2]
-            raise ContentError(
-                f"{path}: column {name!r} has {one!r} and {other!r}, one label in two spellings; "
-                "spell them alike"
-            )
 
 
 def _quoted(names: Sequence[str]) -> str:
