@@ -42,24 +42,15 @@ class Format:
     exact: bool = True
 
 
-def npz(save: Callable[..., None]) -> Format:
-    stream = io.BytesIO()
-    save(stream, x=X.reshape(6, 20), y=Y)
-    content = stream.getvalue()
+def saved(save: Callable[..., None], *arguments, **options) -> bytes:
+    save(*arguments, **options)
+    return next(each for each in arguments if isinstance(each, io.BytesIO)).getvalue()
+
+
+def npz(content: bytes) -> Format:
     parts = [content.index(b"x.npy"), content.rindex(b"PK\1\2"), content.rindex(b"PK\5\6")]
     places = [*range(len(content)), *range(128), *range(parts[1] - 60, len(content))]
-    read = partial(read_npz, labels="y")
-    return Format(content, read, places, harmless=1, boundaries=parts)
-
-
-def parquet() -> Format:
-    stream = io.BytesIO()
-    table = pa.table({"a": X[:, 0, 0], "b": X[:, 0, 1] / 7, "label": Y})
-    pq.write_table(table, stream, write_page_checksum=True)
-    content = stream.getvalue()
-    ends = [4, len(content) - 8, len(content) - 4]
-    read, places = partial(read_parquet, labels="label"), range(len(content))
-    return Format(content, read, places, 1, ends, exact=False)
+    return Format(content, partial(read_npz, labels="y"), places, 1, parts)
 
 
 def read_flac(path: Path) -> RawSamples:
@@ -75,8 +66,9 @@ def read_phones(path: Path) -> RawSamples:
     return RawSamples(alignment.starts, alignment.classes, str(path), str(path))
 
 
+ARRAYS = {"x": X.reshape(6, 20), "y": Y}
+TABLE = pa.table({"a": X[:, 0, 0], "b": X[:, 0, 1] / 7, "label": Y})
 IDX = idx_bytes(X)
-read_features = partial(read_idx, y=None)
 IDX_GZ = gzip.compress(IDX, mtime=0)
 FILES = {f"{FOLDER}/{name}": content for name, content in cifar_batches(*[2] * 6).items()}
 TAR = tar_bytes(FILES)
@@ -85,23 +77,26 @@ IN_HEADERS = [start + byte for start in HEADERS[:5] for byte in range(512)]
 NEEDED = TAR[: HEADERS[5]]  # the test batch is not read
 TAR_GZ = gzip.compress(TAR, 1, mtime=0)
 GZIP = [0, 1, 2, *range(len(TAR_GZ) - 8, len(TAR_GZ))]  # gzip's own bytes
-LINES = [f"{a},{b / 7},{y}\n" for (a, b), y in zip(X[:, 0, :2], Y, strict=True)]
-CSV = ("a,b,label\n" + "".join(LINES)).encode()
+CSV = TABLE.to_pandas().to_csv(index=False).encode()
 CSV_GZ = gzip.compress(CSV, mtime=0)
+PARQUET = saved(pq.write_table, TABLE, io.BytesIO(), write_page_checksum=True)
 FLAC = UTTERANCES[0].read_bytes()
 TEXTGRID = textgrid_bytes()
+read_features = partial(read_idx, y=None)
 read_table = partial(read_csv, labels="label")
+read_rows = partial(read_parquet, labels="label")
+ENDS = [4, len(PARQUET) - 8, len(PARQUET) - 4]
 FORMATS = {
     "idx": Format(IDX, read_features, range(16), boundaries=range(0, 20, 4)),
     # time and system in gzip's header
     "idx.gz": Format(IDX_GZ, read_features, range(len(IDX_GZ)), harmless=0.1),
-    "npz": npz(np.savez),
-    "npz, packed": npz(np.savez_compressed),
+    "npz": npz(saved(np.savez, io.BytesIO(), **ARRAYS)),
+    "npz, packed": npz(saved(np.savez_compressed, io.BytesIO(), **ARRAYS)),
     # what ends the digits of a header's checksum
     "tar": Format(NEEDED, read_cifar10, IN_HEADERS, 0.05, boundaries=range(0, len(NEEDED), 512)),
     "tar.gz": Format(TAR_GZ, read_cifar10, GZIP, boundaries=[10, GZIP[3], GZIP[7]]),
     "tar.gz, all of it": Format(TAR_GZ, read_cifar10, range(len(TAR_GZ)), harmless=0.5),
-    "parquet": parquet(),
+    "parquet": Format(PARQUET, read_rows, range(len(PARQUET)), 1, ENDS, exact=False),
     "csv": Format(CSV, read_table, range(len(CSV)), 1, exact=False),
     "csv.gz": Format(CSV_GZ, read_table, range(len(CSV_GZ)), 1, exact=False),
     # what says nothing of the samples, such as the largest frame's size
@@ -110,28 +105,28 @@ FORMATS = {
 }
 
 
-def samples_or_none(path: Path, content: bytes, format: Format) -> RawSamples | None:
-    """Return what is read from a file, or None if an error names it in one line."""
-    path.write_bytes(content)
-    try:
-        return format.read(path)
-    except UserError as error:
-        message = str(error)
-    assert str(path) in message
-    assert len(message.splitlines()) == 1
-    return None
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_flipped_bits_and_cuts(tmp_path, name):
-    format, rng = FORMATS[name], random.Random(0)
-    expected = samples_or_none(tmp_path / "file", format.content, format)
+    format, rng, path = FORMATS[name], random.Random(0), tmp_path / "file"
+
+    def samples_or_none(content: bytes) -> RawSamples | None:
+        """Return what is read from a file, or None if an error names it in one line."""
+        path.write_bytes(content)
+        try:
+            return format.read(path)
+        except UserError as error:
+            message = str(error)
+        assert str(path) in message
+        assert len(message.splitlines()) == 1
+        return None
+
+    expected = samples_or_none(format.content)
     assert expected is not None
     unnoticed = 0
     for _ in range(VARIANTS):
         damaged = bytearray(format.content)
         damaged[rng.choice(format.places)] ^= 1 << rng.randrange(8)
-        samples = samples_or_none(tmp_path / "file", damaged, format)
+        samples = samples_or_none(damaged)
         unnoticed += samples is not None
         if samples is not None and format.exact:
             np.testing.assert_array_equal(samples.x, expected.x)
@@ -141,5 +136,4 @@ def test_flipped_bits_and_cuts(tmp_path, name):
     lengths = {rng.randrange(len(format.content)) for _ in range(VARIANTS)}
     lengths |= {b + around for b in format.boundaries for around in (-1, 0, 1)}
     for length in lengths & {*range(len(format.content))}:
-        samples = samples_or_none(tmp_path / "file", format.content[:length], format)
-        assert samples is None or name in ("csv", "TextGrid")
+        assert samples_or_none(format.content[:length]) is None or name in ("csv", "TextGrid")
