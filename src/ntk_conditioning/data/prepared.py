@@ -72,8 +72,7 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
     ``like``, the training part of a test part; a column that is constant up to rounding, as
     scikit-learn's StandardScaler has it, becomes 0.
 
-    Raises `ContentError` if a row is zero after (for ``unit_norm`` before) scaling, or a value is
-    too large to be scaled in float64.
+    Raises `ContentError` if a row is zero, or a value is too large to be scaled in float64.
 
     >>> x = np.array([[0, 255], [255, 51]], dtype=np.uint8)
     >>> scaled(PreparedSamples("two", x, None, "symmetric", (0.0, 255.0))).tolist()
@@ -89,9 +88,9 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
                     x *= 2
                     x -= 1
             case "unit_norm", _:
-                _require_nonzero(x, samples, "before")
-                x /= np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
-                x /= np.linalg.norm(x, axis=1, keepdims=True)
+                largest = np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
+                x /= np.where(largest > 0, largest, 1)
+                x /= np.where(largest > 0, np.linalg.norm(x, axis=1, keepdims=True), 1)
             case "standardize", _:
                 known = x if like is None else like.x.astype(np.float64)
                 mean = known.mean(axis=0)
@@ -110,7 +109,11 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
             f"{samples.name}: row {row}, column {column} is {x[row, column]} after scaling "
             f"{samples.scaling}; bring the values into a smaller range"
         )
-    _require_nonzero(x, samples, "after")
+    if len(zero := np.flatnonzero(~x.any(axis=1))):
+        raise ContentError(
+            f"{samples.name}: {len(zero)} samples are zero after scaling {samples.scaling}, the "
+            f"first in row {zero[0]}; they have no direction: remove them or scale otherwise"
+        )
     return x
 
 
@@ -162,11 +165,3 @@ def content_digest(samples: PreparedSamples) -> str:
             digest.update(f"{little.dtype.str}{little.shape}".encode())
             digest.update(little.reshape(-1).data)
     return digest.hexdigest()
-
-
-def _require_nonzero(x: NDArray[np.float64], samples: PreparedSamples, when: str) -> None:
-    if len(zero := np.flatnonzero(~x.any(axis=1))):
-        raise ContentError(
-            f"{samples.name}: {len(zero)} samples are zero {when} scaling {samples.scaling}, the "
-            f"first in row {zero[0]}; they have no direction: remove them or scale otherwise"
-        )

@@ -45,8 +45,7 @@ class TestScaled:
     def test_zero_rows_and_values_beyond_float64_are_named(self):
         zeros = np.array([[1.0, 0], [0, 0], [0, 0]])
         for scaling in ("none", "unit_interval", "unit_norm"):
-            when = "before" if scaling == "unit_norm" else "after"
-            problem = f"mine: 2 samples are zero {when} scaling {scaling}, the first in row 1"
+            problem = f"mine: 2 samples are zero after scaling {scaling}, the first in row 1"
             with pytest.raises(ContentError, match=problem):
                 by(scaling, zeros, (0.0, 1.0))
         x = np.array([[1e308, 1], [1e308, 0], [1.7e308, 1]])

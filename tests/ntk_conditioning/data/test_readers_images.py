@@ -89,7 +89,7 @@ class TestSvhn:
     @pytest.mark.parametrize(
         ("sha256", "problem"),
         [
-            ((), "is of unknown checksum.*give its sha256"),
+            ((), "has sha256 .*, not that of its entry, which must be given"),
             (["00"], "has sha256 .*, not 00; it is "),
         ],
     )

@@ -17,7 +17,7 @@ from ntk_conditioning.data.archives import (
     tar_files,
 )
 from ntk_conditioning.data.samples import RawSamples
-from ntk_conditioning.files import ChecksumError, require_file, require_sha256
+from ntk_conditioning.files import require_sha256
 
 FOLDER = "cifar-10-batches-bin"
 BATCHES: Mapping[str, tuple[str, ...]] = {
@@ -73,13 +73,7 @@ def read_svhn(
     """
     from scipy.io import loadmat, whosmat
 
-    require_file(x)
-    if not sha256:
-        raise ChecksumError(
-            f"{x} is of unknown checksum, and MATLAB files are read only if theirs is known; "
-            "give its sha256 (the command sha256sum prints it)"
-        )
-    require_sha256(x, sha256)
+    require_sha256(x, sha256 or ["that of its entry, which must be given"])
     with reading(x, "a MATLAB file of version 5 to 7"):
         variables = {name: (kind, shape) for name, shape, kind in whosmat(x)}
         n = variables.get("X", ("", (0,)))[1][-1]

@@ -10,19 +10,16 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import ContentError, FormatError, reading
 
-SILENCE, NOISE = "SIL", "SPN"
-_ARPABET = (
-    "AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W"
-    " Y Z ZH"
-)
-PHONES: tuple[str, ...] = (*_ARPABET.split(), SILENCE, NOISE)
+_ARPABET = """AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH
+UW V W Y Z ZH"""
+PHONES: tuple[str, ...] = (*_ARPABET.split(), "SIL", "SPN")
 """The 41 classes: ARPAbet without stress, silence, and spoken noise; a label is a place in it."""
 
 _CLASS = {phone: number for number, phone in enumerate(PHONES)}
-_SILENT = frozenset(("", "SIL", "SP", "<EPS>"))
-_NOISY = frozenset(("SPN", "NSN", "OOV", "UNK", "<UNK>"))
-_STRESS = re.compile(r"(?<=[A-Z])[0-2]$")
-_POSITION = re.compile(r"_[BIES]$")  # Kaldi's place of a phone in its word
+_CLASS |= dict.fromkeys(["", "SP", "<EPS>"], _CLASS["SIL"])
+_CLASS |= dict.fromkeys(["NSN", "OOV", "UNK", "<UNK>"], _CLASS["SPN"])
+# A vowel's stress, and Kaldi's place of a phone in its word.
+_MARKS = re.compile(r"(?<=[A-Z])[0-2]?(_[BIES])?$")
 _PHONE_TIER = re.compile(r"(.* - )?phones|phone", re.IGNORECASE)
 _ROUNDING = 1e-3  # seconds; a CTM's start + duration, each rounded
 
@@ -56,7 +53,7 @@ class Alignment:
         ends[-1] += tolerance
         index = np.searchsorted(starts, positions, side="right") - 1
         inside = (index >= 0) & (positions < ends[index])
-        return np.where(inside, self.classes[index], _CLASS[SILENCE])
+        return np.where(inside, self.classes[index], _CLASS["SIL"])
 
 
 def phone_class(label: str) -> int | None:
@@ -65,10 +62,7 @@ def phone_class(label: str) -> int | None:
     >>> PHONES[phone_class("AH0")], PHONES[phone_class("t_B")], PHONES[phone_class("sp")]
     ('AH', 'T', 'SIL')
     """
-    plain = _POSITION.sub("", label.strip().upper())
-    if plain in _SILENT:
-        return _CLASS[SILENCE]
-    return _CLASS[NOISE] if plain in _NOISY else _CLASS.get(_STRESS.sub("", plain))
+    return _CLASS.get(_MARKS.sub("", label.strip().upper()))
 
 
 def read_textgrid(path: Path) -> Alignment:
