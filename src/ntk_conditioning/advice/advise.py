@@ -8,6 +8,7 @@ from itertools import chain, product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ntk_conditioning.advice.geometry import Geometry, geometry
@@ -16,7 +17,7 @@ from ntk_conditioning.kernels.sampled import sampled_ntks
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
-from ntk_conditioning.theory.depth import Phase, phase
+from ntk_conditioning.theory.depth import phase
 from ntk_conditioning.theory.finite_width import spread
 from ntk_conditioning.theory.phase import DataPlace
 from ntk_conditioning.threads import Team
@@ -36,43 +37,9 @@ TRUSTED = 1.25
 PREPARATIONS = ("unit_norm", "centred_unit_norm", "standardized_unit_norm")
 #: What a preparation has to save of the steps or of kappa, as a factor, to be worth its while.
 WORTH = 1.3
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Kappa of a kernel of infinite width, of samples of norm 1 after a ``preparation``.
-
-    ``kappa`` is measured on a block, None where it is not resolved, and ``law`` is what the laws of
-    large random matrices have there, from the samples' mean, covariance and closest pair.
-    ``kappa_of_all`` is of all different samples: kappa times how the law grows with their number.
-    """
-
-    preparation: str
-    activation: str
-    phase: Phase
-    depth: int
-    kappa: float | None
-    kappa_error: float | None
-    law: float
-    kappa_of_all: float | None
-
-
-@dataclass(frozen=True)
-class FiniteWidth:
-    """Random networks of one activation, depth and width beside infinite width, on a small block.
-
-    ``excess`` is the geometric mean of their kappas over that of infinite width. ``trusted`` is the
-    width from which on it is within a factor of `TRUSTED`, None where none was found.
-    """
-
-    activation: str
-    depth: int
-    width: int
-    kappa: float
-    low: float
-    high: float
-    excess: float
-    trusted: int | None
+#: Columns of predictions that may be missing, and columns of networks.
+MISSING = ("kappa", "kappa_error", "kappa_of_all")
+NETWORK_COLUMNS = ("activation", "depth", "width", "kappa", "low", "high", "excess", "trusted")
 
 
 @dataclass(frozen=True)
@@ -83,6 +50,17 @@ class Advice:
     ``classes`` counts the labels, 0 where there are none or all are one. ``repairs`` are of samples
     as they are, by a network with one hidden layer. ``preparation`` is the best one of
     `PREPARATIONS`, and ``gram`` kappa of the Gram matrix after it, None where it is singular.
+
+    ``predictions`` are of kernels of infinite width, by preparation, activation (with its
+    ``phase``) and depth. ``kappa``, with ``kappa_error``, is measured on a block, missing where it
+    is not resolved; ``law`` is what the laws of large random matrices have there, from the samples'
+    mean, covariance and closest pair; ``kappa_of_all`` is of all different samples, kappa times how
+    the law grows with their number.
+
+    ``networks`` are random ones beside infinite width, on a small block, by activation, depth and
+    width, with their ``kappa``, a geometric mean, from ``low`` to ``high``; ``excess`` is over that
+    of infinite width, and ``trusted`` the width from which on it is within a factor of `TRUSTED`,
+    missing where none was found.
     """
 
     name: str
@@ -92,9 +70,9 @@ class Advice:
     classes: int
     gram: float | None
     preparation: str
-    predictions: Sequence[Prediction]
+    predictions: pd.DataFrame
     repairs: Sequence[Repaired]
-    networks: Sequence[FiniteWidth]
+    networks: pd.DataFrame
 
 
 def advise(
@@ -128,7 +106,7 @@ def advise(
     first = activations[0]
     repaired = list(repairs(distinct[chosen], targets, activation=first, depth=1, directions=(1,)))
     preparation = _best_preparation(repaired)
-    predictions: list[Prediction] = []
+    rows: list[dict[str, Any]] = []
     with Team(threads) as team:
         for kind in dict.fromkeys(["unit_norm", preparation]):
             units = prepared(distinct, kind)
@@ -138,10 +116,15 @@ def advise(
             pair = infinite.min_angle(units, depth=0, activation="linear")
             closest = 2 * math.sin(pair.angle / 2) ** 2
             predict = partial(_predictions, kind, place, closest, depths, seed)
-            predictions += chain.from_iterable(team.map(predict, of))
+            rows += chain.from_iterable(team.map(predict, of))
         samples = place.draw(seed)
         small = samples.z[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
-        kinds = product(_to_draw(activations, predictions), [n for n in depths if n <= DEEPEST])
+        predictions = pd.DataFrame(rows).astype(dict.fromkeys(MISSING, float))
+        # the first activation and the two with the lowest kappa at any depth are drawn
+        kappas = predictions[predictions.preparation == preparation].groupby("activation").kappa
+        best = {first.name, *kappas.min().nsmallest(2).index}
+        drawn = [sigma for sigma in activations if sigma.name in best]
+        kinds = product(drawn, [n for n in depths if n <= DEEPEST])
         networks = team.map(partial(_finite, small, seed), list(kinds))
     return Advice(
         name=name,
@@ -153,7 +136,7 @@ def advise(
         preparation=preparation,
         predictions=predictions,
         repairs=repaired,
-        networks=list(chain.from_iterable(networks)),
+        networks=pd.DataFrame(chain.from_iterable(networks), columns=NETWORK_COLUMNS),
     )
 
 
@@ -174,7 +157,7 @@ def _predictions(
     depths: Sequence[int],
     seed: int,
     sigma: Activation,
-) -> Iterator[Prediction]:
+) -> Iterator[dict[str, Any]]:
     """Yield the predictions for an activation; ``closest`` is of all samples of the place."""
     drawn, everything = place.draw(seed), replace(place, n=len(place.x))
     w = drawn.distances
@@ -186,32 +169,20 @@ def _predictions(
             low = min(law.low, pair)
             laws.append(float(law.largest / low) if low > 0 else math.inf)
         known = measured.kappa is not None and max(laws) < math.inf
-        yield Prediction(
-            preparation=preparation,
-            activation=sigma.name,
-            phase=phase(sigma),
-            depth=depth,
-            kappa=measured.kappa,
-            kappa_error=measured.kappa_error,
-            law=laws[0],
-            kappa_of_all=(measured.kappa or 0) * laws[1] / laws[0] if known else None,
-        )
+        yield {
+            "preparation": preparation,
+            "activation": sigma.name,
+            "phase": phase(sigma),
+            "depth": depth,
+            "kappa": measured.kappa,
+            "kappa_error": measured.kappa_error,
+            "law": laws[0],
+            "kappa_of_all": (measured.kappa or 0) * laws[1] / laws[0] if known else None,
+        }
 
 
-def _to_draw(
-    activations: Sequence[Activation], predictions: Sequence[Prediction]
-) -> list[Activation]:
-    """Return the first activation and the two with the lowest kappa at any depth."""
-    kappas: dict[str, float] = {}
-    for each in predictions:
-        if each.preparation == predictions[-1].preparation and each.kappa is not None:
-            kappas[each.activation] = min(each.kappa, kappas.get(each.activation, math.inf))
-    best = sorted(kappas, key=lambda name: kappas[name])[:2]
-    return [activations[0], *(sigma for sigma in activations[1:] if sigma.name in best)]
-
-
-def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[FiniteWidth]:
-    """Return random networks of an activation and depth, of both widths."""
+def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tuple[Any, ...]]:
+    """Return `NETWORK_COLUMNS` of an activation and depth, for both widths."""
     sigma, depth = kind
     w = np.maximum(1 - (samples @ samples.T)[np.triu_indices(len(samples), 1)], 0)
     function = tabulated.tables(sigma, [depth])[depth]
@@ -227,7 +198,7 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[Fin
             logs[width] = [math.exp(value or 0) for value in (found.mean, found.low, found.high)]
     trusted = _trusted([(width, kappa / limit) for width, (kappa, _, _) in logs.items()])
     return [
-        FiniteWidth(sigma.name, depth, width, kappa, low, high, kappa / limit, trusted)
+        (sigma.name, depth, width, kappa, low, high, kappa / limit, trusted)
         for width, (kappa, low, high) in logs.items()
     ]
 

@@ -53,38 +53,29 @@ def _draw_repairs(ax: Axes, advice: Advice) -> None:
 
 
 def _draw_depth(ax: Axes, advice: Advice) -> None:
-    advised = [each for each in advice.predictions if each.preparation == advice.preparation]
-    names = list(dict.fromkeys(each.activation for each in advised))
-    inks, lines = activation_colors(names), activation_lines(names)
-    handles = []
-    for name in names:
+    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
+    names = advised.activation.unique().tolist()
+    inks, lines, handles = activation_colors(names), activation_lines(names), []
+    for name, drawn in advised.groupby("activation", sort=False):
         style: Any = {"color": inks[name], "linestyle": lines[name]}
-        drawn = [each for each in advised if each.activation == name]
-        kappas = np.array([each.kappa or np.nan for each in drawn])
-        ax.plot([each.depth for each in drawn], np.where(kappas > HIGHEST, np.nan, kappas), **style)
+        ax.plot(drawn.depth, drawn.kappa.where(drawn.kappa <= HIGHEST), **style)
         handles.append(line_handle(activation_label(name), **style))
     _finish(ax, "Infinite width")
     ax.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
 
 
 def _draw_width(ax: Axes, advice: Advice) -> None:
-    names = list(dict.fromkeys(each.activation for each in advice.networks))
-    widths = sorted({each.width for each in advice.networks})
-    styles, inks, handles = (
-        dict(zip(widths, ("--", "-"), strict=False)),
-        activation_colors(names),
-        [],
-    )
-    for name in names:
+    networks, handles = advice.networks, []
+    inks = activation_colors(networks.activation.unique().tolist())
+    styles = dict(zip(sorted(networks.width.unique()), ("--", "-"), strict=False))
+    for name, of in networks.groupby("activation", sort=False):
         # a normalised activation has the colour of the plain one
         fill = "white" if name.startswith(NORMALIZED) else inks[name]
         mark: Any = {"color": inks[name], "marker": "o", "markerfacecolor": fill}
-        for width, style in styles.items():
-            drawn = [w for w in advice.networks if (w.activation, w.width) == (name, width)]
-            depths, kappas = [w.depth for w in drawn], [w.kappa for w in drawn]
-            ax.plot(depths, kappas, linestyle=style, markersize=3.5, **mark)
-            ends = [w.low for w in drawn], [w.high for w in drawn]
-            ax.fill_between(depths, *ends, color=inks[name], alpha=0.12, linewidth=0)
+        for width, drawn in of.groupby("width"):
+            ax.plot(drawn.depth, drawn.kappa, linestyle=styles[width], markersize=3.5, **mark)
+            band: Any = {"color": inks[name], "alpha": 0.12, "linewidth": 0}
+            ax.fill_between(drawn.depth, drawn.low, drawn.high, **band)
         handles.append(line_handle(activation_label(name), **mark))
     _finish(ax, f"Random networks, {advice.small_block} samples")
     handles += [line_handle(f"width {width}", linestyle=style) for width, style in styles.items()]

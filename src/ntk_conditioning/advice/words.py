@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 
-from ntk_conditioning.advice.advise import TRUSTED, WIDTHS, WORTH, Advice, FiniteWidth, Prediction
+import pandas as pd
+
+from ntk_conditioning.advice.advise import TRUSTED, WIDTHS, WORTH, Advice
 from ntk_conditioning.advice.geometry import CLOSE
 from ntk_conditioning.training.repairs import KERNEL, Repaired
 
@@ -42,8 +42,8 @@ def number(value: float | None) -> str:
     >>> number(28211.7), number(3.14159), number(5.9e12), number(math.inf), number(None)
     ('28,200', '3.14', '5.9e+12', 'infinite', 'not resolved')
     """
-    if value is None or math.isinf(value):
-        return "not resolved" if value is None else "infinite"
+    if value is None or not math.isfinite(value):
+        return "infinite" if value == math.inf else "not resolved"
     if abs(value) >= 1e7:
         return f"{value:.1e}"
     return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
@@ -179,27 +179,24 @@ def _depth(advice: Advice) -> Iterator[str]:
             else f"it is {number(gram)}."
         )
     )
-    advised = [each for each in advice.predictions if each.preparation == advice.preparation]
-    by_name = {name: list(of) for name, of in groupby(advised, attrgetter("activation"))}
+    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
+    by_name = dict(iter(advised.groupby("activation", sort=False)))
     first = next(iter(by_name))
     yield f"{_along(first, by_name[first])}."
-    least = {
-        name: min((p.kappa for p in of if p.kappa is not None and p.depth <= 8), default=math.inf)
-        for name, of in by_name.items()
-    }
-    best = min(least, key=lambda name: least[name])
-    if best != first:
+    few_layers = advised.kappa.where(advised.depth <= 8)
+    least = few_layers.groupby(advised.activation, sort=False).min().fillna(math.inf)
+    if (best := least.idxmin()) != first:
         lowest = _along(best, by_name[best])
         yield f"Of {len(by_name)} activations the lowest up to 8 layers: {lowest}."
-    if gram is not None and min(least.values()) > gram:
+    if gram is not None and least.min() > gram:
         yield "None improves on the samples as they are: for kappa no hidden layer is needed."
-    if ordered := [name for name, of in by_name.items() if of[0].phase == "ordered"]:
+    if len(ordered := advised.activation[advised.phase == "ordered"].unique()):
         yield (
             f"Do without {' and '.join(ordered)}, or take the normalised versions: layers draw all "
             "samples together, and kappa grows with every one of them."
         )
-    shallow, distinct = by_name[first][0], len(advice.geometry.rows)
-    if shallow.kappa_of_all is not None and distinct > advice.block:
+    shallow, distinct = by_name[first].iloc[0], len(advice.geometry.rows)
+    if not math.isnan(shallow.kappa_of_all) and distinct > advice.block:
         yield (
             f"Of all {count(distinct, 'sample')} at once, {first} with "
             f"{count(shallow.depth, 'layer')} has a kappa of about {number(shallow.kappa_of_all)}, "
@@ -208,45 +205,43 @@ def _depth(advice: Advice) -> Iterator[str]:
         )
 
 
-def _along(name: str, predictions: Sequence[Prediction]) -> str:
-    if not any(each.kappa for each in predictions):
+def _along(name: str, predictions: pd.DataFrame) -> str:
+    if predictions.kappa.isna().all():
         return f"kappa of {name} is not resolved at any depth"
-    named = [each for each in predictions if each.depth in (1, 2, 8, 64)] or predictions
-    values = [f"{number(each.kappa)} with {count(each.depth, 'layer')}" for each in named]
-    return f"{name} has {', '.join(values)}"
+    named = predictions[predictions.depth.isin((1, 2, 8, 64))]
+    named = predictions if named.empty else named
+    values = zip(named.kappa, named.depth, strict=True)
+    return f"{name} has " + ", ".join(f"{number(k)} with {count(n, 'layer')}" for k, n in values)
 
 
 def _width(advice: Advice) -> Iterator[str]:
+    width, percent = max(WIDTHS), round(100 * (TRUSTED - 1))
     yield (
-        f"A few random networks of width {max(WIDTHS)} were drawn on "
+        f"A few random networks of width {width} were drawn on "
         f"{count(advice.small_block, 'sample')}. Of narrow and deep networks kappa is usually "
         "larger than at infinite width."
     )
-    if not advice.networks:
+    if advice.networks.empty:
         yield "Kappa of the networks that were drawn is not resolved."
-    for name, networks in groupby(advice.networks, attrgetter("activation")):
-        drawn = [each for each in networks if each.width == max(WIDTHS)]
-        if not drawn:
-            continue
-        best, deepest = min(drawn, key=attrgetter("kappa")), max(each.depth for each in drawn)
+    wide = advice.networks[advice.networks.width == width]
+    for name, drawn in wide.groupby("activation", sort=False):
+        best, deepest = drawn.loc[drawn.kappa.idxmin()], drawn.depth.max()
         turn = (
             "and more layers make it larger"
             if best.depth < deepest
             else f"the deepest that were drawn ({count(deepest, 'layer')})"
         )
-        yield (
-            f"{name}: the lowest kappa at width {max(WIDTHS)}, {number(best.kappa)}, is with "
-            f"{count(best.depth, 'layer')}, {turn}; {_trust(drawn)}."
+        known = drawn[drawn.trusted.notna() & drawn.depth.isin((1, 4, 16))]
+        widths = [
+            f"{int(trusted):,} with {count(depth, 'layer')}"
+            for trusted, depth in zip(known.trusted, known.depth, strict=True)
+        ]
+        trust = (
+            f"infinite width is right to {percent} % from a width of {', '.join(widths)} on"
+            if widths
+            else f"at no width that was found does it come within {percent} % of infinite width"
         )
-
-
-def _trust(networks: Sequence[FiniteWidth]) -> str:
-    percent = round(100 * (TRUSTED - 1))
-    parts = [
-        f"{each.trusted:,} with {count(each.depth, 'layer')}"
-        for each in networks
-        if each.trusted is not None and each.depth in (1, 4, 16)
-    ]
-    if not parts:
-        return f"at no width that was found does it come within {percent} % of infinite width"
-    return f"infinite width is right to {percent} % from a width of {', '.join(parts)} on"
+        yield (
+            f"{name}: the lowest kappa at width {width}, {number(best.kappa)}, is with "
+            f"{count(best.depth, 'layer')}, {turn}; {trust}."
+        )

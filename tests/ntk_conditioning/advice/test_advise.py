@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ntk_conditioning.advice.advise import advise
@@ -49,7 +50,7 @@ def test_equal_samples_are_to_be_removed_and_count_once():
     equal = "Samples 0 and 40, 1 and 41, 2 and 42 are equal (counted from 0)"
     assert equal in told["Your samples"]
     assert "Remove the 2 samples that are zero. Remove all but one" in told["What to do first"]
-    assert advice.predictions == advised(uniform(40, 20)).predictions
+    pd.testing.assert_frame_equal(advice.predictions, advised(uniform(40, 20)).predictions)
 
 
 def test_one_long_sample_is_to_be_divided_by_its_norm():
@@ -81,16 +82,16 @@ def test_samples_of_low_rank_need_a_hidden_layer():
     assert advice.geometry.effective_dimension < 5.5
     assert advice.gram is None
     assert "the Gram matrix is singular" in words(advice)["What depth does"]
-    relu = [p.kappa for p in advice.predictions if p.activation == "relu"]
-    assert all(kappa is not None for kappa in relu)
-    assert relu == sorted(relu, reverse=True)  # and depth helps
+    relu = advice.predictions.kappa[advice.predictions.activation == "relu"]
+    assert relu.notna().all()
+    assert relu.is_monotonic_decreasing  # and depth helps
 
 
 def test_orthogonal_samples_need_no_hidden_layer():
     advice = advised(np.eye(24) * 3)
     assert advice.gram == pytest.approx(1)
     assert "Leave samples as they are" in words(advice)["What to do first"]
-    of = {(p.activation, p.depth): p.kappa for p in advice.predictions}
+    of = advice.predictions.set_index(["activation", "depth"]).kappa
     assert of["relu", 1] > 2  # its mean makes a spike
     assert of["erf", 1] == pytest.approx(1)
     assert advice.geometry.mean_cosine == pytest.approx(0, abs=1e-12)
@@ -101,10 +102,10 @@ def test_the_phases_and_the_widths_are_told():
     told = words(advice)
     assert "Do without sigmoid" in told["What depth does"]
     assert "relu: the lowest kappa at width 512" in told["How wide, and how deep"]
-    relu = {(w.depth, w.width): w for w in advice.networks if w.activation == "relu"}
-    assert relu[16, 128].excess > relu[16, 512].excess > 1
-    assert relu[16, 512].trusted > 512
-    assert {w.activation for w in advice.networks} >= {"relu", "normalized_relu"}
+    of = advice.networks.set_index(["activation", "depth", "width"])
+    assert of.excess["relu", 16, 128] > of.excess["relu", 16, 512] > 1
+    assert of.trusted["relu", 16, 512] > 512
+    assert {*advice.networks.activation} >= {"relu", "normalized_relu"}
 
 
 def test_all_samples_are_predicted_from_a_block(monkeypatch):
@@ -112,11 +113,11 @@ def test_all_samples_are_predicted_from_a_block(monkeypatch):
     whole = advised(x)
     monkeypatch.setattr("ntk_conditioning.advice.advise.BLOCK", 100)
     part = advised(x)
-    exact = {(p.activation, p.depth): p.kappa for p in whole.predictions}
-    for each in part.predictions:
-        if each.activation != "sigmoid" and each.preparation == part.preparation:
-            right = exact[each.activation, each.depth]
-            assert abs(math.log(each.kappa_of_all / right)) < math.log(3)
+    keys = ["preparation", "activation", "depth"]
+    both = part.predictions.merge(whole.predictions, on=keys, suffixes=("", "_exact"))
+    both = both[both.activation != "sigmoid"]
+    assert len(both) >= 3 * 3
+    assert (np.abs(np.log(both.kappa_of_all / both.kappa_exact)) < math.log(3)).all()
 
 
 def test_the_figure_is_drawn_where_kernels_are_singular():
