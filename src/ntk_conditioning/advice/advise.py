@@ -1,7 +1,7 @@
 """What depth, activation and width do to kernels of one's own samples."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, product
@@ -91,18 +91,14 @@ def advise(
     with norms of 1 the best is chosen. Predictions are for samples prepared like that and, of the
     first of ``activations``, for samples divided by their norm. That one and the two best ones are
     drawn at finite width. With ``threads`` activations share the work; linear algebra should then
-    have one of its own.
-
-    Raises `UserError` as `geometry`.
+    have one of its own. Raises `UserError` as `geometry`.
     """
     shape = geometry(name, x)
     distinct, block = x[shape.rows], min(BLOCK, len(shape.rows))
     chosen = DataPlace(name, distinct, block).rows(seed)
-    targets, classes = None, 0
-    if labels is not None:
-        names, numbers = np.unique(labels[shape.rows][chosen], return_inverse=True)
-        if len(names) > 1:  # else nothing is to be learned
-            targets, classes = np.eye(len(names))[numbers], len(names)
+    kinds = np.zeros(len(x)) if labels is None else labels
+    names, numbers = np.unique(kinds[shape.rows][chosen], return_inverse=True)
+    targets = np.eye(len(names))[numbers] if len(names) > 1 else None  # one is not learned
     first = activations[0]
     repaired = list(repairs(distinct[chosen], targets, activation=first, depth=1, directions=(1,)))
     preparation = _best_preparation(repaired)
@@ -124,14 +120,14 @@ def advise(
         kappas = predictions[predictions.preparation == preparation].groupby("activation").kappa
         best = {first.name, *kappas.min().nsmallest(2).index}
         drawn = [sigma for sigma in activations if sigma.name in best]
-        kinds = product(drawn, [n for n in depths if n <= DEEPEST])
-        networks = team.map(partial(_finite, small, seed), list(kinds))
+        cases = product(drawn, [n for n in depths if n <= DEEPEST])
+        networks = team.map(partial(_finite, small, seed), list(cases))
     return Advice(
         name=name,
         geometry=shape,
         block=place.n,
         small_block=len(small),
-        classes=classes,
+        classes=0 if targets is None else len(names),
         gram=spike_and_bulk(samples.distances, error=samples.error).kappa,
         preparation=preparation,
         predictions=predictions,
@@ -157,10 +153,10 @@ def _predictions(
     depths: Sequence[int],
     seed: int,
     sigma: Activation,
-) -> Iterator[dict[str, Any]]:
-    """Yield the predictions for an activation; ``closest`` is of all samples of the place."""
+) -> list[dict[str, Any]]:
+    """Return the predictions for an activation; ``closest`` is of all samples of the place."""
     drawn, everything = place.draw(seed), replace(place, n=len(place.x))
-    w = drawn.distances
+    w, rows = drawn.distances, []
     for depth, function in tabulated.tables(sigma, depths).items():
         measured = spike_and_bulk(function(w), error=function.error(w, drawn.error))
         laws = []
@@ -169,16 +165,19 @@ def _predictions(
             low = min(law.low, pair)
             laws.append(float(law.largest / low) if low > 0 else math.inf)
         known = measured.kappa is not None and max(laws) < math.inf
-        yield {
-            "preparation": preparation,
-            "activation": sigma.name,
-            "phase": phase(sigma),
-            "depth": depth,
-            "kappa": measured.kappa,
-            "kappa_error": measured.kappa_error,
-            "law": laws[0],
-            "kappa_of_all": (measured.kappa or 0) * laws[1] / laws[0] if known else None,
-        }
+        rows.append(
+            {
+                "preparation": preparation,
+                "activation": sigma.name,
+                "phase": phase(sigma),
+                "depth": depth,
+                "kappa": measured.kappa,
+                "kappa_error": measured.kappa_error,
+                "law": laws[0],
+                "kappa_of_all": (measured.kappa or 0) * laws[1] / laws[0] if known else None,
+            }
+        )
+    return rows
 
 
 def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tuple[Any, ...]]:

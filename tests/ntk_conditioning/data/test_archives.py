@@ -4,7 +4,6 @@ import gzip
 import io
 import tarfile
 import tracemalloc
-import zipfile
 from functools import partial
 
 import numpy as np
@@ -158,20 +157,9 @@ def test_what_a_small_file_may_hold_is_limited(tmp_path, monkeypatch, name):
     (tmp_path / "file").write_bytes(content)
     tracemalloc.start()
     try:
-        with pytest.raises(FormatError, match=f"file: .*{problem}"):
+        with pytest.raises(FormatError, match=f"file.* {problem}"):
             read(tmp_path / "file")
         most = 256 if name == "mat" else 8  # SciPy always unpacks 128 kB, be it to 128 MB
         assert tracemalloc.get_traced_memory()[1] < most << 20
     finally:
         tracemalloc.stop()
-
-
-def test_a_header_of_an_array_that_makes_no_sense_is_named(tmp_path):
-    path = tmp_path / "mine.npz"
-    for shape in (b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,"):
-        described = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
-        member = b"\x93NUMPY\x01\x00" + len(described).to_bytes(2, "little") + described
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("x.npy", member + bytes(8))
-        with pytest.raises(FormatError, match=r"mine.npz cannot be read as a NumPy archive"):
-            read_npz(path)

@@ -1,6 +1,7 @@
 """Data of one's own and drawn data are read exactly, and a file that is not sound is named."""
 
 import gzip
+import zipfile
 from functools import partial
 from itertools import product
 
@@ -44,6 +45,13 @@ class TestNpz:
     def test_other_files_are_named_and_python_objects_never_unpickled(self, tmp_path):
         with pytest.raises(FormatError, match=r"mine.npz cannot be read as a NumPy archive"):
             read_npz(save(tmp_path, x=np.array([{}], dtype=object)))
+        for shape in (b"(9999999999999,)", b"(2, 3", b"(-1,)", b"((((2,"):
+            described = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
+            header = b"\x93NUMPY\x01\x00" + len(described).to_bytes(2, "little") + described
+            with zipfile.ZipFile(tmp_path / "mine.npz", "w") as archive:
+                archive.writestr("x.npy", header + bytes(8))
+            with pytest.raises(FormatError, match=r"mine.npz cannot be read as a NumPy archive"):
+                read_npz(tmp_path / "mine.npz")
         with (tmp_path / "mine.npz").open("wb") as stream:
             np.save(stream, np.eye(2))
         with pytest.raises(FormatError, match=r"mine.npz cannot be read .* as numpy.savez writes"):
