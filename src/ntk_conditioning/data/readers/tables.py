@@ -127,18 +127,21 @@ def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, in
     return n, math.prod(sample)
 
 
-def table_shape(x: Path, **options: Any) -> tuple[int, int]:
-    """Return samples and features of a Parquet file, from its end, or of a CSV file."""
+def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
+    """Return samples and features of a Parquet file, from its end, or CSV, from one column."""
+    import pandas as pd
     import pyarrow.parquet
 
     with x.open("rb") as stream:
         is_parquet = stream.read(4) == b"PAR1"
-    if not is_parquet:
-        n, d = read_csv(x, **options).x.shape
-        return n, d
-    known, features = pyarrow.parquet.read_metadata(x), options.get("features")
-    others = known.num_columns - (options["labels"] is not None)
-    return known.num_rows, len(features) if features else others
+    if is_parquet:
+        known = pyarrow.parquet.read_metadata(x)
+        rows, columns = known.num_rows, known.num_columns
+    else:
+        text, how = _csv_text(x)
+        columns = pd.read_csv(io.StringIO(text), **how, nrows=0).shape[1]
+        rows = len(pd.read_csv(io.StringIO(text), **how, usecols=[0], index_col=False))
+    return rows, len(features) if features else columns - (labels is not None)
 
 
 def _from_table(
