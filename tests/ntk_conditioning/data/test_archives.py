@@ -78,6 +78,10 @@ def test_other_files_are_named(tmp_path):
     with pytest.raises(MissingFileError, match="absent does not exist"):
         contents(tmp_path / "absent")
     assert contents(write(tmp_path, tar_bytes({}))) == {}
+    packed = bytearray(gzip.compress(tar_bytes({}) + bytes(3 << 20)))
+    packed[-8] ^= 1  # gzip's checksum, which is compared at the end
+    with pytest.raises(FormatError, match=r"set.tar cannot be read as a tar archive: CRC check f"):
+        contents(write(tmp_path, packed))
 
 
 PART = gzip.compress(bytes(1 << 24))
