@@ -71,7 +71,7 @@ def test_the_library_counts_frames_alike():
 
 def test_normalised_features_have_mean_0_and_variance_1_and_constants_become_0():
     features = filterbank(read_waveform(), SETTINGS)
-    features[:, 5] = np.float32(0.1)  # whose mean over many frames is not exactly 0.1
+    features[:, 5] = np.float32(0.1)
     x = normalized(features)
     assert x.dtype == np.float64
     np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-13)
