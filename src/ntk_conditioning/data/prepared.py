@@ -19,7 +19,6 @@ from ntk_conditioning.files import atomic
 
 Scaling = Literal["none", "unit_interval", "symmetric", "unit_norm", "standardize"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
-REMEDY = "save_prepared writes one, as the workflow does for every dataset of a config"
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,10 @@ def _load(path: Path) -> PreparedSamples:
         about = json.loads(str(arrays["about"]))
         return PreparedSamples(x=arrays["x"], y=arrays.get("y"), **about)
     except (ContentError, json.JSONDecodeError, TypeError):
-        raise ContentError(f"{path} is no prepared dataset; {REMEDY}") from None
+        raise ContentError(
+            f"{path} is no prepared dataset; save_prepared writes one, as the workflow does for "
+            "every dataset of a config"
+        ) from None
 
 
 def content_digest(samples: PreparedSamples) -> str:

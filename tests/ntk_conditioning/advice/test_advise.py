@@ -16,9 +16,9 @@ from ntk_conditioning.networks import activations
 NAMES = ("relu", "erf", "sigmoid", "normalized_relu")
 
 
-def advised(x, labels=None, *, name="mine"):
+def advised(x, labels=None, *, depths=(1, 4)):
     sigmas = [activations.get(each) for each in NAMES]
-    return advise(name, np.asarray(x, float), labels, activations=sigmas, depths=(1, 4, 16))
+    return advise("mine", np.asarray(x, float), labels, activations=sigmas, depths=depths)
 
 
 def words(advice) -> dict[str, str]:
@@ -77,7 +77,8 @@ def test_features_of_other_units_are_to_be_standardised():
 
 def test_samples_of_low_rank_need_a_hidden_layer():
     rng = np.random.default_rng(2)
-    advice = advised(rng.standard_normal((90, 5)) @ rng.standard_normal((5, 40)))
+    x = rng.standard_normal((90, 5)) @ rng.standard_normal((5, 40))
+    advice = advised(x, depths=(1, 4, 16))
     assert advice.geometry.rank == 5
     assert advice.geometry.effective_dimension < 5.5
     assert advice.gram is None
@@ -98,7 +99,7 @@ def test_orthogonal_samples_need_no_hidden_layer():
 
 
 def test_the_phases_and_the_widths_are_told():
-    advice = advised(uniform(50, 6))
+    advice = advised(uniform(50, 6), depths=(1, 4, 16))
     told = words(advice)
     assert "Do without sigmoid" in told["What depth does"]
     assert "relu: the lowest kappa at width 512" in told["How wide, and how deep"]
@@ -110,9 +111,9 @@ def test_the_phases_and_the_widths_are_told():
 
 def test_all_samples_are_predicted_from_a_block(monkeypatch):
     x = uniform(300, 24) + 0.5
-    whole = advised(x)
+    whole = advised(x, depths=(1, 4, 16))
     monkeypatch.setattr("ntk_conditioning.advice.advise.BLOCK", 100)
-    part = advised(x)
+    part = advised(x, depths=(1, 4, 16))
     keys = ["preparation", "activation", "depth"]
     both = part.predictions.merge(whole.predictions, on=keys, suffixes=("", "_exact"))
     both = both[both.activation != "sigmoid"]
