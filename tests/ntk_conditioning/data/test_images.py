@@ -33,13 +33,10 @@ class TestIdx:
         ("content", "problem"),
         [
             (b"", "starts with b'', not as an IDX file"),
-            (b"PK\x08\x01", "starts with b'PK"),
             (b"\0\0\x0d\x01", "starts with .*, or save other arrays as npz and take reader npz"),
-            (b"\0\0\x08\x00", "has 4 bytes, but its header announces"),
             (b"\0\0\x08\x02\0\0\0\x05", "cannot be read as an IDX file: .*fetch or save it again"),
             (b"\0\0\x08\x02\0\0\0\x05\0\0\0\0", "has 12 bytes, but its header announces 5 × 0 el"),
             (b"\0\0\x08\x01\0\0\0\x02" + b"7", "has 9 bytes, but .* 2 elements from byte 8 on"),
-            (b"\0\0\x08\x01\0\0\0\x02" + b"789", "has 11 bytes, but"),
             (b"\0\0\x08\x03" + b"\xff" * 12, "has 16 bytes, but"),
             (b"\x1f\x8bnot gzip at all", "cannot be read as an IDX file"),
             (PACKED + b"x", "cannot be read as an IDX file: Not a gzipped file"),
@@ -86,17 +83,11 @@ class TestSvhn:
         with pytest.raises(ContentError, match=r"train_32x32.mat \(y\): no sample is of class 3"):
             known(svhn_bytes(X=X, y=Y), [0, 1, 3])
 
-    @pytest.mark.parametrize(
-        ("sha256", "problem"),
-        [
-            ((), "has sha256 .*, not that of its entry, which must be given"),
-            (["00"], "has sha256 .*, not 00; it is "),
-        ],
-    )
-    def test_a_file_of_unknown_checksum_is_not_even_opened(self, tmp_path, sha256, problem):
-        (tmp_path / "train.mat").write_bytes(svhn_bytes())
-        with pytest.raises(ChecksumError, match=f"train.mat {problem}"):
-            read_svhn(tmp_path / "train.mat", sha256=sha256)
+    def test_a_file_of_unknown_checksum_is_not_even_opened(self, tmp_path):
+        (tmp_path / "train.mat").write_bytes(b"no MATLAB file")
+        for known, problem in (((), "that of its entry, which must be given"), (["00"], "00")):
+            with pytest.raises(ChecksumError, match=f"train.mat has sha256 .*, not {problem}"):
+                read_svhn(tmp_path / "train.mat", sha256=known)
 
     @pytest.mark.parametrize(
         ("variables", "problem"),
