@@ -178,6 +178,8 @@ def test_a_label_that_is_missing_is_no_class(tmp_path, labels, problem):
     rows = "".join(f"{row},{label}\n" for row, label in enumerate(labels))
     with pytest.raises(ContentError, match=f"mine.csv: column 'y' has {problem}"):
         read_csv(csv_file(tmp_path, f"a,y\n{rows}"), labels="y")
+    path = csv_file(tmp_path, "a;y\n1.5;b, c\n2.5;a\n")
+    assert read_csv(path, labels="y").x.tolist() == [[1.5], [2.5]]
     path = csv_file(tmp_path, "a, y\n1, dog\n2,cat\n3,dog\n")
     assert read_csv(path, labels="y").labels().tolist() == [1, 0, 1]
 

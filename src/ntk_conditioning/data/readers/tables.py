@@ -108,7 +108,7 @@ def _csv_text(path: Path) -> tuple[str, dict[str, Any]]:
         ) from None
     header = next(filter(str.strip, io.StringIO(text)), "")
     separator = max(",;|\t", key=header.count)
-    decimal = "," if separator != "," and "," in text else "."
+    decimal = "," if separator != "," and re.search(r"\d,\d", text) else "."
     return text, {"sep": separator, "decimal": decimal, "skipinitialspace": True}
 
 
