@@ -32,14 +32,16 @@ def uniform(n: int, d: int, seed: int = 0) -> np.ndarray:
 
 def test_geometry_is_that_of_all_pairs():
     x = uniform(300, 4) * np.random.default_rng(1).uniform(1, 3, (300, 1))
-    found = geometry("mine", x)
+    found = geometry("mine", np.vstack([np.zeros(4), x]))
     units = x / np.linalg.norm(x, axis=1)[:, None]
-    angles = np.degrees(np.arccos(np.clip((units @ units.T)[np.triu_indices(300, 1)], -1, 1)))
+    pairs = np.transpose(np.triu_indices(300, 1))
+    angles = np.degrees(np.arccos(np.clip((units @ units.T)[*pairs.T], -1, 1)))
+    assert found.pair == tuple(pairs[angles.argmin()] + 1)
     assert found.sheet.min_angle == pytest.approx(angles.min(), rel=1e-6)
     assert found.close == ((angles < 1).sum(), (angles < 5).sum())
     assert found.mean_cosine == pytest.approx(np.cos(np.radians(angles)).mean(), abs=1e-12)
     assert found.effective_dimension == pytest.approx(4, rel=0.1)
-    assert (found.rank, found.sheet.duplicates, found.zeros, len(found.rows)) == (4, 0, 0, 300)
+    assert (found.rank, found.sheet.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
 
 
 def test_equal_samples_are_to_be_removed_and_count_once():
@@ -102,6 +104,8 @@ def test_the_phases_and_the_widths_are_told():
     advice = advised(uniform(50, 6), depths=(1, 4, 16))
     told = words(advice)
     assert "Do without sigmoid" in told["What depth does"]
+    best = advice.predictions.query("depth <= 8").sort_values("kappa").activation.iloc[0]
+    assert f"Of 4 activations the lowest up to 8 layers: {best} has" in told["What depth does"]
     assert "relu: the lowest kappa at width 512" in told["How wide, and how deep"]
     of = advice.networks.set_index(["activation", "depth", "width"])
     assert of.excess["relu", 16, 128] > of.excess["relu", 16, 512] > 1
