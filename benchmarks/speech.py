@@ -19,8 +19,7 @@ from benchmarks.report import spread_text, table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from ntk_conditioning.data.speech.corpus import decode, utterances
-from ntk_conditioning.data.speech.draw import draw_frames
-from ntk_conditioning.data.speech.extraction import extract, survey
+from ntk_conditioning.data.speech.extraction import draw_frames, extract, survey
 from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
 

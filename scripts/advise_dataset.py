@@ -50,17 +50,16 @@ def main(argv: cli.Argv = None) -> None:
     cli.log.info("device cpu, float64, n %d, d %d", *x.shape)
     kernels = {"activations": [*sigmas.values()], "depths": DEPTHS, "threads": args.threads}
     advice = advise(args.dataset, x, labels, **kernels)
-    widest = {(network.activation, network.depth): network for network in advice.networks}
-    rows = []
-    kappas: dict[str, list[str]] = {}
-    for prediction in advice.predictions:
-        advised = prediction.preparation == advice.preparation
-        finite = widest.get((prediction.activation, prediction.depth)) if advised else None
-        row = {"dataset": advice.name, "n": advice.block, "advised": advised, **vars(prediction)}
-        row |= {"excess": finite and finite.excess, "trusted_width": finite and finite.trusted}
-        rows.append(row)
-        if advised:
-            kappas.setdefault(prediction.activation, []).append(number(prediction.kappa))
+    predictions = advice.predictions.assign(dataset=advice.name, n=advice.block)
+    predictions["advised"] = predictions.preparation == advice.preparation
+    widest = advice.networks.drop_duplicates(["activation", "depth"], keep="last")
+    finite = widest.rename(columns={"trusted": "trusted_width"}).assign(advised=True)
+    columns = ["advised", "activation", "depth", "excess", "trusted_width"]
+    table = predictions.merge(finite[columns], how="left", on=columns[:3])
+    kappas = {
+        name: [number(kappa) for kappa in of.kappa]
+        for name, of in table[table.advised].groupby("activation", sort=False)
+    }
     sections = in_words(advice)
     with scratch_folder() as folder:
         picture = folder / "advice.png"
@@ -74,6 +73,7 @@ def main(argv: cli.Argv = None) -> None:
             kappas=kappas,
             block=advice.block,
         )
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
     tables.write(args.output, "advice", rows)
     write_text(args.page, page)
     cli.log.info("%s: %s", sections[1].title, " ".join(sections[1].sentences))

@@ -1,8 +1,8 @@
 """Compare kernels of infinite width along depth with the bounds of agarwal2021deep."""
 
 from ntk_conditioning import tables
-from ntk_conditioning.data.blocks import draw_blocks
 from ntk_conditioning.data.prepared import load_prepared
+from ntk_conditioning.data.subsets import draw_blocks
 from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.bounds_vs_exact import compare

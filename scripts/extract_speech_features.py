@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from ntk_conditioning import files, tables
 from ntk_conditioning.data.speech.alignments import find_alignments
-from ntk_conditioning.data.speech.draw import draw_frames
-from ntk_conditioning.data.speech.extraction import extract, survey
+from ntk_conditioning.data.speech.extraction import draw_frames, extract, survey
 from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
 from ntk_workflow import cli

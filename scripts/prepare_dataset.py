@@ -5,7 +5,6 @@ datasheet in JSON. The same arguments and files give the same bytes.
 """
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ntk_conditioning import files
 from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import datasets, prepared
-from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
 from ntk_workflow import cli
 from ntk_workflow.catalogue import dataset_source, read_entry
@@ -43,11 +42,13 @@ def main(argv: cli.Argv = None) -> None:
     dataset = datasets.read(source, parts, split=args.split)
     available, rows = len(dataset.x), np.arange(len(dataset.x))
     if args.samples != "all":
-        rng = seed_stream(args.seed)
-        rows = datasets.drawn_rows(dataset, args.samples, generator=rng, balanced=args.balanced)
+        if args.balanced and dataset.y is None:
+            raise UserError(f"{source.name} has no labels, so a balanced draw has no classes")
+        classes, rng = dataset.y if args.balanced else None, seed_stream(args.seed)
+        rows = draw(source.name, available, args.samples, generator=rng, classes=classes)
         dataset = dataset.rows(rows)
     sheet = datasets.describe(dataset, available=available, seed=args.seed, balanced=args.balanced)
-    cli.log.info("%s, %s: %d of %d samples", source.name, args.split, sheet.n, available)
+    cli.log.info("%s, %s: %d of %d samples", source.name, args.split, len(rows), available)
     equal = find_duplicates(prepared.scaled(dataset))
     if equal.pairs and args.split == "train":
         line = f"{source.name}: {equal.in_words(rows)}; no kernel with them has a kappa: "
@@ -55,4 +56,4 @@ def main(argv: cli.Argv = None) -> None:
         cli.log.warning(line)
         print(line, flush=True)  # on the user's terminal, where logs are not shown
     prepared.save_prepared(args.output, dataset)
-    files.write_text(args.datasheet, json.dumps(asdict(sheet), indent=2) + "\n")
+    files.write_text(args.datasheet, json.dumps(sheet, indent=2) + "\n")

@@ -1,7 +1,6 @@
 """The real program describes a prepared dataset, or says in one line what is wrong."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ def prepared(tmp_path: Path):
         dataset = PreparedSamples("tiny", x, y, "unit_interval", (0.0, 10.0))
         save_prepared(tmp_path / "seed-3.npz", dataset)
         sheet = datasets.describe(dataset, available=50, **how)
-        (tmp_path / "seed-3.json").write_text(json.dumps(asdict(sheet)))
+        (tmp_path / "seed-3.json").write_text(json.dumps(sheet))
         files = [f"--data={tmp_path}/seed-3.npz", f"--datasheet={tmp_path}/seed-3.json"]
         return [*files, "--dataset=mine", f"--output={tmp_path}/out/seed-3.parquet"]
 

@@ -13,9 +13,8 @@ import torch
 import train_network
 
 from ntk_conditioning import tables
-from ntk_conditioning.data import datasets
 from ntk_conditioning.data.prepared import PreparedSamples, load_prepared, save_prepared
-from ntk_conditioning.data.subsets import seed_stream
+from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
@@ -180,7 +179,7 @@ def test_every_seed_draws_its_own_samples(folder):
     assert {(row["n"], row["classes"]) for row in drawn} == {(12, 3)}
     whole, singly = load_prepared(folder / "train.npz"), []
     for seed in SEEDS:
-        chosen = datasets.drawn_rows(whole, 12, generator=seed_stream(seed))
+        chosen = draw("tiny", len(whole.x), 12, generator=seed_stream(seed))
         save_prepared(folder / "part.npz", whole.rows(chosen))
         singly += rows(folder, data=folder / "part.npz", seeds=(seed,), test=None)
     assert drawn == singly

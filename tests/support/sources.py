@@ -13,7 +13,7 @@ import numpy as np
 import scipy.io
 
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
-from ntk_conditioning.data.readers.cifar import BATCHES
+from ntk_conditioning.data.readers.images import BATCHES
 
 
 def write_prepared(path, *, n=20, d=4, labels=(0, 1, 2), seed=0, scaling="none", scale=1.0):

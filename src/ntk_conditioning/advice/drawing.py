@@ -41,77 +41,53 @@ def draw(advice: Advice) -> Figure:
 def _draw_repairs(ax: Axes, advice: Advice) -> None:
     shown = [each for each in advice.repairs if each.place != KERNEL or each.directions]
     for place, each in enumerate(shown):
-        if each.kappa is not None:
-            chosen = each.repair == advice.preparation
-            ax.barh(place, each.kappa, color="#0077BB" if chosen else "#9ecae1", height=0.65)
-        else:
+        if each.kappa is None:
             ax.text(1.2, place, "not resolved", va="center", **NOTE)
+        else:
+            color = "#0077BB" if each.repair == advice.preparation else "#9ecae1"
+            ax.barh(place, each.kappa, color=color, height=0.65)
     names = [("kernel " if each.place == KERNEL else "") + LABELS[each.repair] for each in shown]
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.4, -0.6)
-    ax.set(xscale="log", xlim=(1, None))
-    ax.set_xlabel(KAPPA)
-    ax.set_title("Preparation (ReLU, 1 layer)")
+    ax.set(xscale="log", xlim=(1, None), title="Preparation (ReLU, 1 layer)", xlabel=KAPPA)
 
 
 def _draw_depth(ax: Axes, advice: Advice) -> None:
-    of = [each for each in advice.predictions if each.preparation == advice.preparation]
-    names = list(dict.fromkeys(each.activation for each in of))
-    inks, lines = activation_colors(names), activation_lines(names)
-    for name in names:
-        own = [each for each in of if each.activation == name]
-        kappas = np.array([each.kappa or np.nan for each in own])
-        depths = [each.depth for each in own]
-        style: Any = {"color": inks[name], "linestyle": lines[name], "label": None}
-        ax.plot(depths, np.where(kappas > HIGHEST, np.nan, kappas), **style)
-    _label_axes(ax)
-    ax.set_title("Infinite width")
-    handles = [
-        line_handle(activation_label(name), color=inks[name], linestyle=lines[name])
-        for name in names
-    ]
+    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
+    names = advised.activation.unique().tolist()
+    inks, lines, handles = activation_colors(names), activation_lines(names), []
+    for name, drawn in advised.groupby("activation", sort=False):
+        style: Any = {"color": inks[name], "linestyle": lines[name]}
+        ax.plot(drawn.depth, drawn.kappa.where(drawn.kappa <= HIGHEST), **style)
+        handles.append(line_handle(activation_label(name), **style))
+    _finish(ax, "Infinite width")
     ax.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
 
 
 def _draw_width(ax: Axes, advice: Advice) -> None:
-    names = list(dict.fromkeys(each.activation for each in advice.networks))
-    inks = activation_colors(names)
-    # a normalised activation has the colour of the plain one
-    fills = {name: "white" if name.startswith(NORMALIZED) else inks[name] for name in names}
-    widths = sorted({each.width for each in advice.networks})
-    for name in names:
-        for width, style in zip(widths, ("--", "-"), strict=False):
-            own = [w for w in advice.networks if (w.activation, w.width) == (name, width)]
-            depths, kappas = [w.depth for w in own], [w.kappa for w in own]
-            mark: Any = {"marker": "o", "markerfacecolor": fills[name], "markersize": 3.5}
-            ax.plot(depths, kappas, color=inks[name], linestyle=style, **mark)
-            ends = [w.low for w in own], [w.high for w in own]
-            ax.fill_between(depths, *ends, color=inks[name], alpha=0.12, linewidth=0)
-    _label_axes(ax)
-    handles = [
-        line_handle(
-            activation_label(name),
-            color=inks[name],
-            marker="o",
-            markerfacecolor=fills[name],
-        )
-        for name in names
-    ]
-    handles += [
-        line_handle(f"width {width}", linestyle=style)
-        for width, style in zip(widths, ("--", "-"), strict=False)
-    ]
+    networks, handles = advice.networks, []
+    inks = activation_colors(networks.activation.unique().tolist())
+    styles = dict(zip(sorted(networks.width.unique()), ("--", "-"), strict=False))
+    for name, of in networks.groupby("activation", sort=False):
+        # a normalised activation has the colour of the plain one
+        fill = "white" if name.startswith(NORMALIZED) else inks[name]
+        mark: Any = {"color": inks[name], "marker": "o", "markerfacecolor": fill}
+        for width, drawn in of.groupby("width"):
+            ax.plot(drawn.depth, drawn.kappa, linestyle=styles[width], markersize=3.5, **mark)
+            band: Any = {"color": inks[name], "alpha": 0.12, "linewidth": 0}
+            ax.fill_between(drawn.depth, drawn.low, drawn.high, **band)
+        handles.append(line_handle(activation_label(name), **mark))
+    _finish(ax, f"Random networks, {advice.small_block} samples")
+    handles += [line_handle(f"width {width}", linestyle=style) for width, style in styles.items()]
     ax.legend(handles=handles, fontsize=6)
-    ax.set_title(f"Random networks, {advice.small_block} samples")
 
 
-def _label_axes(ax: Axes) -> None:
+def _finish(ax: Axes, title: str) -> None:
     """Label depth and kappa; an axis without any kappa has a word instead."""
-    if not any(np.isfinite(line.get_ydata(orig=False)).any() for line in ax.get_lines()):
-        ax.text(0.5, 0.5, "not resolved", transform=ax.transAxes, ha="center", **NOTE)
-        ax.set(xticks=[], yticks=[])
-    else:
+    if any(np.isfinite(line.get_ydata(orig=False)).any() for line in ax.get_lines()):
         ax.set(xscale="log", yscale="log")
         plain_log(ax, "x")
-    ax.set_xlabel(DEPTH)
-    ax.set_ylabel(KAPPA)
+    else:
+        ax.text(0.5, 0.5, "not resolved", transform=ax.transAxes, ha="center", **NOTE)
+        ax.set(xticks=[], yticks=[])
+    ax.set(xlabel=DEPTH, ylabel=KAPPA, title=title)

@@ -6,13 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.angles.pairs import find_duplicates, upper_tiles
-from ntk_conditioning.kernels import infinite
+from ntk_conditioning.data import datasheets
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.theory.sphere import effective_dimension
 
 Array = NDArray[np.float64]
 
 #: Angles in degrees below which pairs of samples are counted as close.
 CLOSE = (1.0, 5.0)
+#: Values in this range can be squared in float64.
+SMALLEST, LARGEST = 1e-144, 1e144
 #: Rows and columns of a tile of cosines.
 TILE = 2048
 
@@ -21,78 +24,67 @@ TILE = 2048
 class Geometry:
     """Numbers of n samples in d dimensions.
 
-    ``zeros`` counts the samples without direction, of which nothing else is said, and ``distinct``
-    the different others; ``norms`` are the smallest, median and largest norm. ``duplicates`` counts
-    the pairs of equal samples, which ``equal`` names. ``angle`` in degrees is the smallest between
-    two that differ, in the rows ``i`` < ``j``, None if there is none; ``close`` counts the pairs of
-    different samples below each angle of `CLOSE`. ``mean_cosine`` is over pairs;
-    ``effective_dimension``, as in `theory.sphere`, and ``rank`` are of samples divided by their
-    norm.
+    ``zeros`` counts the samples without direction, of which nothing else is said; ``sheet`` is of
+    the others, ``rows`` are the different ones among these, and ``equal`` names the equal ones.
+    ``pair`` are the rows of the closest two that differ; ``close`` counts the pairs of different
+    samples below each angle of `CLOSE`. ``mean_cosine`` is over pairs; ``effective_dimension``, as
+    in `theory.sphere`, and ``rank`` are of samples divided by their norm.
     """
 
     n: int
     d: int
     zeros: int
-    distinct: int
-    norms: tuple[float, float, float]
-    constant_columns: int
-    duplicates: int
+    rows: NDArray[np.intp]
+    sheet: datasheets.Geometry
     equal: str
-    angle: float | None
-    i: int | None
-    j: int | None
+    pair: tuple[int, int]
     close: tuple[int, ...]
     mean_cosine: float
     effective_dimension: float
     rank: int
 
 
-def geometry(x: Array) -> Geometry:
-    """Return the numbers of samples ``x`` (n, d), in tiles: no n × n array is formed.
+def geometry(name: str, x: Array) -> Geometry:
+    """Return the numbers of samples ``x`` (n, d); no n × n array is formed.
 
-    >>> found = geometry(np.array([[3.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 0.0]]))
-    >>> found.zeros, found.distinct, found.duplicates, found.norms, round(found.angle, 9)
-    (1, 2, 1, (1.0, 1.0, 3.0), 90.0)
+    Raises `UserError` with their ``name`` if squares of values leave float64's range, or fewer than
+    four different samples have a direction, or all have one.
     """
-    norms = np.linalg.norm(x, axis=1)
-    rows = np.flatnonzero(norms)
+    sizes = np.abs(x).max(axis=1)
+    for size in (sizes.max(), sizes.min(where=sizes > 0, initial=1)):
+        if not SMALLEST < size < LARGEST:
+            raise UserError(
+                f"{name}: values of size {size:.0e} leave float64's range when they are squared; "
+                "scale the samples"
+            )
+    rows = np.flatnonzero(sizes)
     duplicates = find_duplicates(x[rows])
-    first = rows[duplicates.first]
-    angle, i, j = None, None, None
-    if len(first) > 1:
-        # the gradients of the model of depth 0 are the samples
-        closest = infinite.min_angle(x[first], depth=0, activation="linear")
-        angle, i, j = closest.degrees, int(first[closest.i]), int(first[closest.j])
-    units = x[rows] / norms[rows, None]
-    count, pairs = len(rows), len(rows) * (len(rows) - 1)
-    mean = (float(np.square(units.sum(axis=0)).sum()) - count) / pairs if pairs else 1.0
+    if (different := len(duplicates.first)) < 4:
+        raise UserError(f"{name}: {different} different samples; advice needs four or more")
+    units = x[rows] / np.linalg.norm(x[rows], axis=1, keepdims=True)
+    rank = int(np.linalg.matrix_rank(units))
+    if rank < 2:
+        raise UserError(f"{name}: all samples are parallel; of norm 1 they would be equal")
+    sheet = datasheets.geometry(x[rows])
+    rough, limits = units[duplicates.first].astype(np.float32), np.cos(np.radians(CLOSE))
+    close = np.zeros(len(CLOSE), dtype=np.int64)
+    for tile, columns in upper_tiles(len(rough), TILE):
+        cosines = rough[tile] @ rough[columns].T
+        if tile == columns:
+            cosines = np.triu(cosines, 1)
+        close += [np.count_nonzero(cosines > limit) for limit in limits]
+    count = len(rows)
+    mean = float(np.square(units.sum(axis=0)).sum() - count) / (count * (count - 1))
     return Geometry(
         n=len(x),
         d=x.shape[1],
         zeros=len(x) - count,
-        distinct=len(first),
-        norms=tuple(np.quantile(norms[rows], [0, 0.5, 1]).tolist()) if count else (0.0, 0.0, 0.0),
-        constant_columns=int((x.min(axis=0) == x.max(axis=0)).sum()),
-        duplicates=duplicates.pairs,
+        rows=rows[duplicates.first],
+        sheet=sheet,
         equal=duplicates.in_words(rows),
-        angle=angle,
-        i=i,
-        j=j,
-        close=_close(x[first] / norms[first, None]),
+        pair=(int(rows[sheet.i or 0]), int(rows[sheet.j or 0])),
+        close=tuple(close.tolist()),
         mean_cosine=mean,
-        effective_dimension=effective_dimension(units) if pairs else 1.0,
-        rank=int(np.linalg.matrix_rank(units)) if count else 0,
+        effective_dimension=effective_dimension(units),
+        rank=rank,
     )
-
-
-def _close(units: Array) -> tuple[int, ...]:
-    """Return how many pairs of unit rows (n, d) are closer than each angle of `CLOSE`."""
-    rough = units.astype(np.float32)
-    limits = np.cos(np.radians(CLOSE))
-    counts = np.zeros(len(CLOSE), dtype=np.int64)
-    for rows, columns in upper_tiles(len(rough), TILE):
-        cosines = rough[rows] @ rough[columns].T
-        if rows == columns:
-            cosines = np.triu(cosines, 1)
-        counts += [np.count_nonzero(cosines > limit) for limit in limits]
-    return tuple(counts.tolist())

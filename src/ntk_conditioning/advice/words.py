@@ -4,14 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ntk_conditioning.advice.advise import (
-    TRUSTED,
-    WIDTHS,
-    WORTH,
-    Advice,
-    FiniteWidth,
-    Prediction,
-)
+import pandas as pd
+
+from ntk_conditioning.advice.advise import TRUSTED, WIDTHS, WORTH, Advice
 from ntk_conditioning.advice.geometry import CLOSE
 from ntk_conditioning.training.repairs import KERNEL, Repaired
 
@@ -19,6 +14,18 @@ from ntk_conditioning.training.repairs import KERNEL, Repaired
 PARALLEL = 1e-6
 #: Norms differ if the largest is so many times the smallest.
 ALIKE = 1.1
+#: What to do for a preparation, and samples after it.
+WAYS = {
+    "unit_norm": ("Divide each sample by its norm", "divided by their norm"),
+    "centred_unit_norm": (
+        "Subtract the mean of all samples, then divide each by its norm",
+        "less their mean and divided by their norm",
+    ),
+    "standardized_unit_norm": (
+        "Bring each feature to mean 0 and variance 1, then divide each sample by its norm",
+        "with standardised features and divided by their norm",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -35,15 +42,11 @@ def number(value: float | None) -> str:
     >>> number(28211.7), number(3.14159), number(5.9e12), number(math.inf), number(None)
     ('28,200', '3.14', '5.9e+12', 'infinite', 'not resolved')
     """
-    if value is None:
-        return "not resolved"
-    if math.isinf(value):
-        return "infinite"
+    if value is None or not math.isfinite(value):
+        return "infinite" if value == math.inf else "not resolved"
     if abs(value) >= 1e7:
         return f"{value:.1e}"
-    if abs(value) >= 1000:
-        return f"{float(f'{value:.3g}'):,.0f}"
-    return f"{value:.3g}"
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def count(number: int, what: str) -> str:
@@ -66,32 +69,30 @@ def in_words(advice: Advice) -> list[Section]:
 
 
 def _samples(advice: Advice) -> Iterator[str]:
-    of = advice.geometry
+    of, sheet = advice.geometry, advice.geometry.sheet
     classes = f", of {advice.classes} classes" if advice.classes else ""
     yield f"{count(of.n, 'sample')} of {count(of.d, 'feature')}{classes}; their rank is {of.rank}."
-    if of.constant_columns:
-        share = "is" if of.constant_columns == 1 else "are"
-        yield f"{count(of.constant_columns, 'feature')} {share} the same in all samples."
+    if constant := sheet.constant_columns:
+        verb = "is" if constant == 1 else "are"
+        yield f"{count(constant, 'feature')} {verb} the same in all samples."
     if of.zeros:
         yield f"{count(of.zeros, 'sample')} are zero and have no direction; they are left out here."
-    if of.duplicates:
+    if sheet.duplicates:
         yield f"{of.equal.capitalize()}; every kernel of all samples is singular."
     else:
         yield "No two samples are equal."
-    if of.angle is not None:
-        close = ", ".join(
-            f"{number:,} closer than {angle:g}°"
-            for number, angle in zip(of.close, CLOSE, strict=True)
-        )
-        yield (
-            f"The closest two that differ, rows {of.i} and {of.j} counted from 0, are "
-            f"{of.angle:.3g}° apart. Of the pairs there are {close}."
-        )
-    low, middle, high = of.norms
-    if high > ALIKE * low:
-        yield f"Norms go from {number(low)} to {number(high)}, with the median {number(middle)}."
+    pairs = zip(of.close, CLOSE, strict=True)
+    yield (
+        f"The closest two that differ, rows {of.pair[0]} and {of.pair[1]} counted from 0, are "
+        f"{sheet.min_angle:.3g}° apart. Of the pairs there are "
+        f"{', '.join(f'{number:,} closer than {angle:g}°' for number, angle in pairs)}."
+    )
+    middle = number(sheet.norm_median)
+    if sheet.norm_max > ALIKE * sheet.norm_min:
+        low, high = number(sheet.norm_min), number(sheet.norm_max)
+        yield f"Norms go from {low} to {high}, with the median {middle}."
     else:
-        yield f"All norms are about {number(middle)}."
+        yield f"All norms are about {middle}."
     if of.mean_cosine > 0.5:
         lie = "samples are close to their mean direction"
     elif of.mean_cosine > 0.1:
@@ -105,40 +106,36 @@ def _samples(advice: Advice) -> Iterator[str]:
 
 
 def _first(advice: Advice) -> Iterator[str]:
-    of = advice.geometry
+    of, sheet = advice.geometry, advice.geometry.sheet
     if of.zeros:
         yield f"Remove the {count(of.zeros, 'sample')} that are zero."
-    if of.duplicates:
+    if sheet.duplicates:
         yield "Remove all but one of equal samples: nothing else makes the kernel regular."
     by_name = {each.repair: each for each in advice.repairs if each.place != KERNEL}
     plain, norm = by_name["none"], by_name["unit_norm"]
-    if norm.kappa is None and not of.duplicates and of.angle is not None and of.angle < PARALLEL:
+    if norm.kappa is None and not sheet.duplicates and (sheet.min_angle or 0) < PARALLEL:
         yield (
-            f"Remove row {of.i} or {of.j}, and one of any others as close: float64 cannot tell "
-            "kernels with both from singular ones."
+            f"Remove row {of.pair[0]} or {of.pair[1]}, and one of any others as close: float64 "
+            "cannot tell kernels with both from singular ones."
         )
-    words = {
-        "unit_norm": "Divide each sample by its norm",
-        "centred_unit_norm": "Subtract the mean of all samples, then divide each by its norm",
-        "standardized_unit_norm": "Bring each feature to mean 0 and variance 1, then divide each "
-        "sample by its norm",
-    }[advice.preparation]
+    way, differ = WAYS[advice.preparation][0], sheet.norm_max > ALIKE * sheet.norm_min
+    gains = _gain(plain, norm) >= WORTH
     if advice.preparation != "unit_norm":
-        yield f"{words}: {_change(plain, by_name[advice.preparation])}."
-        if _gain(plain, norm) < WORTH and of.norms[2] > ALIKE * of.norms[0]:
+        yield f"{way}: {_change(plain, by_name[advice.preparation])}."
+        if differ and not gains:
             yield (
                 "It is not the norms that matter here; but normalised activations assume "
                 "samples of norm 1."
             )
-    elif of.norms[2] > ALIKE * of.norms[0] and _gain(plain, norm) >= WORTH:
-        yield f"{words}: {_change(plain, norm)}."
-    elif of.norms[2] > ALIKE * of.norms[0]:
+    elif not differ:
+        yield "Leave samples as they are: they have one norm already."
+    elif gains:
+        yield f"{way}: {_change(plain, norm)}."
+    else:
         yield (
             f"To divide each sample by its norm changes little: {_change(plain, norm)}. But "
             "normalised activations assume samples of norm 1, and so does what follows."
         )
-    else:
-        yield "Leave samples as they are: they have one norm already."
     if advice.preparation == "unit_norm":
         yield "To subtract the mean or to standardise features gains nothing worth while."
     top = next(each for each in advice.repairs if (each.place, each.directions) == (KERNEL, 1))
@@ -164,106 +161,87 @@ def _change(plain: Repaired, repaired: Repaired) -> str:
         change = "kappa is resolved neither before nor after it"
     before, after = plain.steps_hundredth, repaired.steps_hundredth
     if before and after:
-        change += (
-            f", and the steps in which gradient descent learns the labels from {before:,} to "
-            f"{after:,} (ReLU, 1 hidden layer, square loss to one hundredth)"
+        return (
+            f"{change}, and the steps in which gradient descent learns the labels from {before:,} "
+            f"to {after:,} (ReLU, 1 hidden layer, square loss to one hundredth)"
         )
-    else:
-        change += " (ReLU, 1 hidden layer)"
-    return change
+    return f"{change} (ReLU, 1 hidden layer)"
 
 
 def _depth(advice: Advice) -> Iterator[str]:
-    after = {
-        "unit_norm": "divided by their norm",
-        "centred_unit_norm": "less their mean and divided by their norm",
-        "standardized_unit_norm": "with standardised features and divided by their norm",
-    }[advice.preparation]
-    many = f"{count(advice.block, 'sample')}, {after}"
-    gram = advice.gram
+    gram, samples = advice.gram, count(advice.block, "sample")
     yield (
-        f"All kappas from here on are of kernels of {many}, and of networks of infinite width. "
+        f"All kappas from here on are of kernels of {samples}, {WAYS[advice.preparation][1]}, and "
+        "of networks of infinite width. Without hidden layers "
         + (
-            "Without hidden layers the smallest eigenvalue is 0: the Gram matrix is singular."
+            "the smallest eigenvalue is 0: the Gram matrix is singular."
             if gram is None
-            else f"Without hidden layers it is {number(gram)}."
+            else f"it is {number(gram)}."
         )
     )
-    by_name: dict[str, list[Prediction]] = {}
-    for each in advice.predictions:
-        if each.preparation == advice.preparation:
-            by_name.setdefault(each.activation, []).append(each)
+    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
+    by_name = dict(iter(advised.groupby("activation", sort=False)))
     first = next(iter(by_name))
     yield f"{_along(first, by_name[first])}."
-    least = {
-        name: min((p.kappa for p in of if p.kappa is not None and p.depth <= 8), default=math.inf)
-        for name, of in by_name.items()
-    }
-    best = min(least, key=lambda name: least[name])
-    if best != first:
+    few_layers = advised.kappa.where(advised.depth <= 8)
+    least = few_layers.groupby(advised.activation, sort=False).min().fillna(math.inf)
+    if (best := least.idxmin()) != first:
         lowest = _along(best, by_name[best])
         yield f"Of {len(by_name)} activations the lowest up to 8 layers: {lowest}."
-    if gram is not None and min(least.values()) > gram:
+    if gram is not None and least.min() > gram:
         yield "None improves on the samples as they are: for kappa no hidden layer is needed."
-    if ordered := [name for name, of in by_name.items() if of[0].phase == "ordered"]:
+    if len(ordered := advised.activation[advised.phase == "ordered"].unique()):
         yield (
             f"Do without {' and '.join(ordered)}, or take the normalised versions: layers draw all "
             "samples together, and kappa grows with every one of them."
         )
-    shallow = by_name[first][0]
-    if shallow.kappa_of_all is not None and advice.geometry.distinct > advice.block:
+    shallow, distinct = by_name[first].iloc[0], len(advice.geometry.rows)
+    if not math.isnan(shallow.kappa_of_all) and distinct > advice.block:
         yield (
-            f"Of all {count(advice.geometry.distinct, 'sample')} at once, {first} with "
+            f"Of all {count(distinct, 'sample')} at once, {first} with "
             f"{count(shallow.depth, 'layer')} has a kappa of about {number(shallow.kappa_of_all)}, "
             "as the laws of large random matrices let it grow with the number of samples; for "
             "smooth activations they may be off by a factor of a few."
         )
 
 
-def _along(name: str, predictions: Sequence[Prediction]) -> str:
-    if not any(each.kappa for each in predictions):
+def _along(name: str, predictions: pd.DataFrame) -> str:
+    if predictions.kappa.isna().all():
         return f"kappa of {name} is not resolved at any depth"
-    told = [each for each in predictions if each.depth in (1, 2, 8, 64)] or predictions
-    values = [f"{number(each.kappa)} with {count(each.depth, 'layer')}" for each in told]
-    return f"{name} has {', '.join(values)}"
+    named = predictions[predictions.depth.isin((1, 2, 8, 64))]
+    named = predictions if named.empty else named
+    values = zip(named.kappa, named.depth, strict=True)
+    return f"{name} has " + ", ".join(f"{number(k)} with {count(n, 'layer')}" for k, n in values)
 
 
 def _width(advice: Advice) -> Iterator[str]:
-    wide = max(WIDTHS)
-    by_name: dict[str, list[FiniteWidth]] = {}
-    for each in advice.networks:
-        by_name.setdefault(each.activation, []).append(each)
+    width, percent = max(WIDTHS), round(100 * (TRUSTED - 1))
     yield (
-        f"A few random networks of width {wide} were drawn on "
+        f"A few random networks of width {width} were drawn on "
         f"{count(advice.small_block, 'sample')}. Of narrow and deep networks kappa is usually "
         "larger than at infinite width."
     )
-    for name, networks in by_name.items():
-        drawn = [each for each in networks if each.width == wide]
-        if not drawn:
-            continue
-        best = min(drawn, key=lambda each: each.kappa)
-        deepest = max(each.depth for each in drawn)
+    if advice.networks.empty:
+        yield "Kappa of the networks that were drawn is not resolved."
+    wide = advice.networks[advice.networks.width == width]
+    for name, drawn in wide.groupby("activation", sort=False):
+        best, deepest = drawn.loc[drawn.kappa.idxmin()], drawn.depth.max()
         turn = (
             "and more layers make it larger"
             if best.depth < deepest
             else f"the deepest that were drawn ({count(deepest, 'layer')})"
         )
-        yield (
-            f"{name}: the lowest kappa at width {wide}, {number(best.kappa)}, is with "
-            f"{count(best.depth, 'layer')}, {turn}; {_trust(drawn)}."
+        known = drawn[drawn.trusted.notna() & drawn.depth.isin((1, 4, 16))]
+        widths = [
+            f"{int(trusted):,} with {count(depth, 'layer')}"
+            for trusted, depth in zip(known.trusted, known.depth, strict=True)
+        ]
+        trust = (
+            f"infinite width is right to {percent} % from a width of {', '.join(widths)} on"
+            if widths
+            else f"at no width that was found does it come within {percent} % of infinite width"
         )
-    if not by_name:
-        yield "Kappa of the networks that were drawn is not resolved."
-
-
-def _trust(networks: Sequence[FiniteWidth]) -> str:
-    percent = round(100 * (TRUSTED - 1))
-    parts = [
-        f"{each.trusted:,} with {count(each.depth, 'layer')}"
-        for each in networks
-        if each.trusted is not None and each.depth in (1, 4, 16)
-    ]
-    if not parts:
-        return f"at no width that was found does it come within {percent} % of infinite width"
-    return f"infinite width is right to {percent} % from a width of {', '.join(parts)} on"
+        yield (
+            f"{name}: the lowest kappa at width {width}, {number(best.kappa)}, is with "
+            f"{count(best.depth, 'layer')}, {turn}; {trust}."
+        )

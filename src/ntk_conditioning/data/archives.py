@@ -1,20 +1,16 @@
-"""NumPy archives (npz), read without unpickling anything, and files packed with gzip.
+"""NumPy archives (npz), gzip and tar: read without unpickling, and without unpacking to disk.
 
-A few megabytes of either can hold terabytes of zeros, so what they hold has a limit.
+A few megabytes of each can hold terabytes of zeros, so what they hold has a limit.
 """
 
 import gzip
-import os
-import struct
-import tokenize
-import warnings
+import io
+import tarfile
 import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BufferedIOBase
-from pathlib import Path
-from typing import IO, Any
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +18,10 @@ from numpy.typing import NDArray
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
 
-REFETCH = "it is damaged or another file: fetch it again"
-
 LIMIT = 2**26, 100
 """Unpacked, a file may have so many bytes, and so many times its own; real data pack less."""
 
 _CHUNK = 1 << 20
-_NPY, _GZIP = b"\x93NUMPY", b"\x1f\x8b"
-_NUMBER_OF_MEMBERS = -12  # its place before the end of a zip file
-_DAMAGED = (EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error)
-# A damaged header of an array can ask for any amount of memory, or be no Python at all.
-_DAMAGED_ARRAY = (*_DAMAGED, MemoryError, TypeError, tokenize.TokenError)
 
 
 class FormatError(UserError):
@@ -43,7 +32,24 @@ class ContentError(UserError):
     """A source is sound, but what it holds is not what a dataset needs."""
 
 
-def require_unpackable(source: str | Path, size: int, *, packed: int) -> None:
+@contextmanager
+def reading(source: Path | str, kind: str) -> Iterator[None]:
+    """Raise `FormatError` where a library fails in the block to read a ``source`` of that kind.
+
+    Every exception counts: what damaged data make libraries raise is documented nowhere.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise FormatError(
+            f"{source} cannot be read as {kind}: {one_line(error)}; it is damaged or another file: "
+            "fetch or save it again"
+        ) from None
+
+
+def require_unpackable(source: Path | str, size: int, *, packed: int) -> None:
     """Raise `FormatError` if ``packed`` bytes hold ``size``, above `LIMIT`; ask before reading."""
     free, ratio = LIMIT
     if size > free + ratio * packed:
@@ -53,36 +59,71 @@ def require_unpackable(source: str | Path, size: int, *, packed: int) -> None:
         )
 
 
+class _Limited(io.RawIOBase):
+    """The content of a gzip file, of which no more is read than `LIMIT`."""
+
+    def __init__(self, path: Path, stream: gzip.GzipFile) -> None:
+        self.path, self.stream, self.packed = path, stream, path.stat().st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self.stream.readinto(buffer)
+        require_unpackable(self.path, self.stream.tell(), packed=self.packed)
+        return count
+
+
 @contextmanager
-def open_unpacked(path: Path) -> Iterator[BufferedIOBase]:
+def open_unpacked(path: Path, kind: str) -> Iterator[io.BufferedIOBase]:
     """Yield a file's bytes as a stream, unpacked if they start as gzip's do.
 
-    Raises `MissingFileError`, or `FormatError` where damaged data are read.
+    Raises `MissingFileError`, or `FormatError` as `reading` and if they are above `LIMIT`.
     """
     require_file(path)
-    try:
-        with path.open("rb") as plain:
-            packed = plain.read(len(_GZIP)) == _GZIP
-            plain.seek(0)
-            if packed:
-                with gzip.GzipFile(fileobj=plain) as stream:
-                    yield stream
-            else:
-                yield plain
-    except UserError:
-        raise
-    except _DAMAGED as error:
-        raise FormatError(f"{path}: damaged gzip data ({error}); {REFETCH}") from None
+    with reading(path, kind), path.open("rb") as plain:
+        if plain.peek(2)[:2] != b"\x1f\x8b":
+            yield plain
+        else:
+            with gzip.GzipFile(fileobj=plain) as packed:
+                yield io.BufferedReader(_Limited(path, packed), _CHUNK)
 
 
-def unpacked(path: Path) -> bytearray:
-    """Return all bytes of a file as `open_unpacked`; `FormatError` if they are above `LIMIT`."""
-    content = bytearray()
-    with open_unpacked(path) as stream:
-        while chunk := stream.read(_CHUNK):
-            content += chunk
-            require_unpackable(path, len(content), packed=path.stat().st_size)
-    return content
+def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the ``wanted`` files of a tar archive, plain or packed with gzip.
+
+    Raises `FormatError` as `open_unpacked`, or if a member is a link or a device, has a name
+    outside of its folder, or is there twice. An iteration that ends by itself has read the whole
+    file, with gzip's checksum.
+    """
+    size, names = 0, set()
+    with (
+        open_unpacked(path, "a tar archive") as stream,
+        tarfile.open(fileobj=stream, mode="r|") as archive,
+    ):
+        for member in archive:
+            name = PurePosixPath(member.name)
+            if (
+                not (member.isreg() or member.isdir())
+                or member.size < 0
+                or name.is_absolute()
+                or ".." in name.parts
+                or name in names
+            ):
+                raise FormatError(
+                    f"{path}: member {member.name!r} is a link or a device, stands outside of the "
+                    "archive's folder or in it twice; take the original archive"
+                )
+            size += tarfile.BLOCKSIZE + member.size
+            require_unpackable(path, size, packed=path.stat().st_size)
+            if member.isreg():
+                names.add(name)
+                if wanted(member.name):
+                    file = archive.extractfile(member)
+                    assert file is not None
+                    yield member.name, file.read()
+        while stream.read(_CHUNK):
+            pass
 
 
 def load_arrays(
@@ -95,51 +136,16 @@ def load_arrays(
     """
     require_file(path)
     arrays = {}
-    try:
-        with path.open("rb") as stream:  # np.load(path) leaves a damaged file open
-            if stream.read(len(_NPY)) == _NPY:
-                raise FormatError(f"{path} holds one array; save it with numpy.savez(file, x=x)")
-            with zipfile.ZipFile(stream) as archive:
-                members = _members(archive, stream)
-                wanted = {members.get(name) for name in (*required, *optional)}
-                sizes = [each.file_size for each in archive.infolist() if each.filename in wanted]
-                require_unpackable(path, sum(sizes), packed=path.stat().st_size)
-                for name in (*required, *optional):
-                    if name in members:
-                        arrays[name] = _array(archive, members[name])
-                    elif name in required:
-                        names = ", ".join(map(repr, members)) or "none"
-                        raise ContentError(f"{path} has no array {name!r}; its arrays: {names}")
-    except UserError:
-        raise
-    except _DAMAGED_ARRAY as error:
-        raise FormatError(f"{path} cannot be read as a NumPy archive: {one_line(error)}") from None
+    with reading(path, "a NumPy archive, as numpy.savez writes it"), zipfile.ZipFile(path) as file:
+        sizes = {member.filename.removesuffix(".npy"): member.file_size for member in file.filelist}
+        if missing := [name for name in required if name not in sizes]:
+            names = ", ".join(map(repr, sizes)) or "none"
+            raise ContentError(f"{path} has no array {missing[0]!r}; its arrays: {names}")
+        wanted = [name for name in (*required, *optional) if name in sizes]
+        total = sum(sizes[name] for name in wanted)
+        require_unpackable(path, total, packed=path.stat().st_size)
+        for name in wanted:
+            with file.open(f"{name}.npy") as stream:
+                arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
+                stream.read()  # to the end, where zip compares its checksum
     return arrays
-
-
-def _members(archive: zipfile.ZipFile, stream: IO[bytes]) -> dict[str, str]:
-    """Return the members by their arrays' names.
-
-    In a damaged list an optional array may seem not to be there: its names must be those in the
-    members' own headers, and its length the number at the file's end.
-    """
-    for member in archive.infolist():
-        archive.open(member).close()
-    stream.seek(_NUMBER_OF_MEMBERS - len(archive.comment), os.SEEK_END)
-    (number,) = struct.unpack("<H", stream.read(2))
-    if number != len(archive.infolist()):
-        raise zipfile.BadZipFile(f"{len(archive.infolist())} members, but {number} were written")
-    members = {name.removesuffix(".npy"): name for name in archive.namelist()}
-    if len(members) < number:
-        raise zipfile.BadZipFile("two members have the same name")
-    return members
-
-
-def _array(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
-    """Return the array of one member, all of it: zip's checksum is compared only at its end."""
-    with archive.open(member) as stream, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a header that is odd; what it says is checked
-        array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-        if stream.read(1):
-            raise ValueError(f"data follow the array in member {member}")
-    return array

@@ -1,4 +1,4 @@
-"""Datasets: read and checked, drawn from, and described."""
+"""Datasets: read and checked, and described."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ntk_conditioning.data import prepared
 from ntk_conditioning.data.archives import ContentError
 from ntk_conditioning.data.prepared import PreparedSamples, Scaling
 from ntk_conditioning.data.readers import READERS
-from ntk_conditioning.data.samples import RawSamples
-from ntk_conditioning.data.subsets import SubsetError, draw
 from ntk_conditioning.errors import UserError
 
 Split = Literal["train", "test"]
@@ -37,30 +34,6 @@ class Source:
     path: Path | None = None
 
 
-@dataclass(frozen=True)
-class Datasheet:
-    """What a prepared dataset holds, as far as preparing it tells; `datasheets` has the rest.
-
-    ``n`` of the ``available`` samples were drawn with ``seed``, evenly from the classes if
-    ``balanced``; ``seed`` is None for all of them. ``classes`` counts the distinct labels (None
-    without labels). ``dtype``, ``min`` and ``max`` are of the source's values. ``sha256`` is of
-    the arrays and the scaling, not of a file.
-    """
-
-    name: str
-    n: int
-    d: int
-    classes: int | None
-    dtype: str
-    scaling: Scaling
-    min: float
-    max: float
-    available: int
-    seed: int | None
-    balanced: bool
-    sha256: str
-
-
 def read(
     source: Source, parts: Mapping[str, Path] | None = None, *, split: Split = "train"
 ) -> PreparedSamples:
@@ -74,70 +47,15 @@ def read(
     """
     # Before a value is compared.
     prepared.require_scaling(source.name, source.scaling, source.value_range)
-    samples = _samples(source, parts or {}, split)
-    x, y = samples.features(source.value_range), samples.labels()
-    if split == "train" and source.shape and source.shape != x.shape:
-        raise ContentError(
-            f"{source.name} has {x.shape[0]} samples of {x.shape[1]} features and not the shape "
-            f"{list(source.shape)} that is expected; correct the shape or the file"
-        )
-    return PreparedSamples(source.name, x, y, source.scaling, source.value_range)
-
-
-def drawn_rows(
-    dataset: PreparedSamples, n: int, *, generator: np.random.Generator, balanced: bool = False
-) -> NDArray[np.intp]:
-    """Return the rows of ``n`` samples drawn without replacement, ascending.
-
-    ``balanced`` takes ``n // c`` of each of the c classes, and one more of the first ``n % c`` in
-    the order of the labels. Raises `SubsetError` as `subsets.draw`, or if there are no labels.
-
-    >>> labels = np.array([0, 0, 0, 0, 1, 1])
-    >>> dataset = PreparedSamples("six", np.arange(6).reshape(6, 1), labels, "none")
-    >>> labels[drawn_rows(dataset, 3, generator=np.random.default_rng(0), balanced=True)].tolist()
-    [0, 0, 1]
-    """
-    if balanced and dataset.y is None:
-        raise SubsetError(f"{dataset.name} has no labels, so a balanced draw has no classes")
-    classes = dataset.y if balanced else None
-    return draw(dataset.name, len(dataset.x), n, generator=generator, classes=classes)
-
-
-def describe(
-    dataset: PreparedSamples, *, available: int, seed: int | None = None, balanced: bool = False
-) -> Datasheet:
-    """Return the datasheet of a dataset; it scales the samples, so all checks are made.
-
-    Raises `ContentError` as `prepared.scaled`.
-    """
-    prepared.scaled(dataset)
-    x, y = dataset.x, dataset.y
-    return Datasheet(
-        name=dataset.name,
-        n=x.shape[0],
-        d=x.shape[1],
-        classes=None if y is None else len(np.unique(y)),
-        dtype=x.dtype.name,
-        scaling=dataset.scaling,
-        min=float(x.min()),
-        max=float(x.max()),
-        available=available,
-        seed=seed,
-        balanced=balanced,
-        sha256=prepared.content_digest(dataset),
-    )
-
-
-def _samples(source: Source, parts: Mapping[str, Path], split: Split) -> RawSamples:
-    """Return what the source's reader gives for one part, from the right files."""
-    name, reader, path = source.name, READERS[source.reader], source.path
+    name, reader, parts = source.name, READERS[source.reader], dict(parts or {})
     if split == "test" and "test_x" not in reader.parts:
         raise UserError(f"{name} has only a training part")
     if unused := sorted(parts.keys() - set(reader.parts)):
         takes = ", ".join(reader.parts) or "no files"
         raise UserError(f"{name}: reader {source.reader} takes {takes}, not {unused[0]}")
-    if path is not None:
-        parts = {"train_x": path, **({"test_x": path} if reader.also == "split" else {}), **parts}
+    if source.path is not None:
+        for part in ("train_x", "test_x") if reader.also == "split" else ("train_x",):
+            parts.setdefault(part, source.path)
     needed = [p for p in ("features", f"{split}_x", f"{split}_y") if p in reader.parts]
     for part in needed:
         if part not in parts and (not part.endswith("_y") or part in source.sha256):
@@ -145,4 +63,41 @@ def _samples(source: Source, parts: Mapping[str, Path], split: Split) -> RawSamp
     options = {} if needed == ["features"] else dict(source.options)  # the extraction's
     if reader.also:
         options[reader.also] = split if reader.also == "split" else source.sha256.get(needed[0], ())
-    return reader.read(*(parts.get(part) for part in needed), **options)
+    samples = reader.read(*map(parts.get, needed), **options)
+    x, y = samples.features(source.value_range), samples.labels()
+    if split == "train" and source.shape and source.shape != x.shape:
+        raise ContentError(
+            f"{name} has {x.shape[0]} samples of {x.shape[1]} features and not the shape "
+            f"{list(source.shape)} that is expected; correct the shape or the file"
+        )
+    return PreparedSamples(name, x, y, source.scaling, source.value_range)
+
+
+def describe(
+    dataset: PreparedSamples, *, available: int, seed: int | None = None, balanced: bool = False
+) -> dict[str, Any]:
+    """Return a dataset's datasheet, as far as preparing it tells; `datasheets` has the rest.
+
+    Its ``n`` of the ``available`` samples were drawn with ``seed``, evenly from the classes if
+    ``balanced``; ``seed`` is None for all of them. ``classes`` counts the distinct labels (None
+    without labels). ``dtype``, ``min`` and ``max`` are of the source's values. ``sha256`` is of
+    the arrays and the scaling, not of a file.
+
+    Raises `ContentError` as `prepared.scaled`, with which all checks are made.
+    """
+    prepared.scaled(dataset)
+    x, y = dataset.x, dataset.y
+    return {
+        "name": dataset.name,
+        "n": x.shape[0],
+        "d": x.shape[1],
+        "classes": None if y is None else len(np.unique(y)),
+        "dtype": x.dtype.name,
+        "scaling": dataset.scaling,
+        "min": float(x.min()),
+        "max": float(x.max()),
+        "available": available,
+        "seed": seed,
+        "balanced": balanced,
+        "sha256": prepared.content_digest(dataset),
+    }

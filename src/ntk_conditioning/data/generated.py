@@ -10,9 +10,6 @@ from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
 
-#: Samples and pixels of scikit-learn's digits.
-DIGITS = (1797, 64)
-
 
 def draw_gaussian(*, n: int, d: int, seed: int) -> RawSamples:
     """Return ``n`` independent samples of the standard normal distribution in ``d`` dimensions."""

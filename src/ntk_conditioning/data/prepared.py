@@ -19,7 +19,6 @@ from ntk_conditioning.files import atomic
 
 Scaling = Literal["none", "unit_interval", "symmetric", "unit_norm", "standardize"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
-REMEDY = "write one with scripts/prepare_dataset.py, or save_prepared"
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,9 @@ class PreparedSamples:
 def require_scaling(name: str, scaling: str, limits: tuple[float, float] | None) -> None:
     """Raise `ContentError` unless a scaling is known and has the value range that it needs."""
     if scaling not in SCALINGS:
-        known = ", ".join(SCALINGS)
-        raise ContentError(f"{name}: no scaling is called {scaling}; they are {known}")
+        raise ContentError(
+            f"{name}: no scaling is called {scaling}; they are {', '.join(SCALINGS)}"
+        )
     if limits is None and scaling in ("unit_interval", "symmetric"):
         raise ContentError(f"{name}: scaling {scaling} needs a value_range [lowest, highest]")
     if limits is not None and not limits[0] < limits[1]:
@@ -71,8 +71,7 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
     ``like``, the training part of a test part; a column that is constant up to rounding, as
     scikit-learn's StandardScaler has it, becomes 0.
 
-    Raises `ContentError` if a row is zero after (for ``unit_norm`` before) scaling, or a value is
-    too large to be scaled in float64.
+    Raises `ContentError` if a row is zero, or a value is too large to be scaled in float64.
 
     >>> x = np.array([[0, 255], [255, 51]], dtype=np.uint8)
     >>> scaled(PreparedSamples("two", x, None, "symmetric", (0.0, 255.0))).tolist()
@@ -88,9 +87,9 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
                     x *= 2
                     x -= 1
             case "unit_norm", _:
-                _require_nonzero(x, samples, "before")
-                x /= np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
-                x /= np.linalg.norm(x, axis=1, keepdims=True)
+                largest = np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
+                x /= np.where(largest > 0, largest, 1)
+                x /= np.where(largest > 0, np.linalg.norm(x, axis=1, keepdims=True), 1)
             case "standardize", _:
                 known = x if like is None else like.x.astype(np.float64)
                 mean = known.mean(axis=0)
@@ -109,7 +108,11 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
             f"{samples.name}: row {row}, column {column} is {x[row, column]} after scaling "
             f"{samples.scaling}; bring the values into a smaller range"
         )
-    _require_nonzero(x, samples, "after")
+    if len(zero := np.flatnonzero(~x.any(axis=1))):
+        raise ContentError(
+            f"{samples.name}: {len(zero)} samples are zero after scaling {samples.scaling}, the "
+            f"first in row {zero[0]}; they have no direction: remove them or scale otherwise"
+        )
     return x
 
 
@@ -145,12 +148,12 @@ def _load(path: Path) -> PreparedSamples:
     try:
         arrays = load_arrays(path, required=["about", "x"], optional=["y"])
         about = json.loads(str(arrays["about"]))
-        limits = about["value_range"]
-        limits = None if limits is None else (limits[0], limits[1])
-        x, y = arrays["x"], arrays.get("y")
-        return PreparedSamples(about["name"], x, y, about["scaling"], limits)
-    except (ContentError, json.JSONDecodeError, LookupError, TypeError):
-        raise ContentError(f"{path} is no prepared dataset; {REMEDY}") from None
+        return PreparedSamples(x=arrays["x"], y=arrays.get("y"), **about)
+    except (ContentError, json.JSONDecodeError, TypeError):
+        raise ContentError(
+            f"{path} is no prepared dataset; save_prepared writes one, as the workflow does for "
+            "every dataset of a config"
+        ) from None
 
 
 def content_digest(samples: PreparedSamples) -> str:
@@ -164,11 +167,3 @@ def content_digest(samples: PreparedSamples) -> str:
             digest.update(f"{little.dtype.str}{little.shape}".encode())
             digest.update(little.reshape(-1).data)
     return digest.hexdigest()
-
-
-def _require_nonzero(x: NDArray[np.float64], samples: PreparedSamples, when: str) -> None:
-    if len(zero := np.flatnonzero(~x.any(axis=1))):
-        raise ContentError(
-            f"{samples.name}: {len(zero)} samples are zero {when} scaling {samples.scaling}, the "
-            f"first in row {zero[0]}; they have no direction: remove them or scale otherwise"
-        )

@@ -53,12 +53,10 @@ class RawSamples:
         x, source = self.x, self.x_source
         if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
             raise ContentError(f"{source} holds {x.dtype}; features must be integers or floats")
-        if x.ndim < 2 or 0 in x.shape[1:]:
+        if x.ndim < 2 or 0 in x.shape[1:] or len(x) < 2:
             raise ContentError(
-                f"{source} has shape {x.shape}; it must be (samples, features), or images"
+                f"{source} has shape {x.shape}; it must be (2 or more samples, features), or images"
             )
-        if len(x) < 2:
-            raise ContentError(f"{source} has {len(x)} samples; a dataset needs 2 or more")
         dtype = np.dtype(np.uint8) if x.dtype.kind == "b" else x.dtype.newbyteorder("=")
         x = np.ascontiguousarray(x.reshape(len(x), -1), dtype=dtype)
         if x.dtype.kind == "f" and (wrong := ~np.isfinite(x)).any():
@@ -87,12 +85,10 @@ class RawSamples:
             return None
         if y.dtype.kind not in "biuU":
             raise ContentError(f"{source} holds {y.dtype}; labels must be integers or texts")
-        if y.ndim != 1:
-            raise ContentError(f"{source} has shape {y.shape}; labels must be (samples,)")
-        if len(y) != len(self.x):
+        if y.shape != (len(self.x),):
             raise ContentError(
-                f"{source} has {len(y)} labels, but {self.x_source} has {len(self.x)} samples; "
-                "take both from the same dataset"
+                f"{source} has labels of shape {y.shape}, but {self.x_source} has {len(self.x)} "
+                "samples; take both from the same dataset, a label for each sample"
             )
         if y.dtype.kind == "U":
             y = np.unique(y, return_inverse=True)[1]

@@ -1,6 +1,7 @@
-"""Which samples of a dataset a seed draws."""
+"""Which samples of a dataset a seed draws, and the blocks of which kernels are taken."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from ntk_conditioning.errors import UserError
 
 
 class SubsetError(UserError):
-    """A dataset lacks the samples to be drawn."""
+    """A dataset lacks the samples to be drawn, or the blocks do not fit into it."""
 
 
 def seed_stream(seed: int) -> np.random.Generator:
@@ -58,6 +59,38 @@ def draw(
     return np.sort(np.concatenate(rows))
 
 
+def draw_blocks(
+    n: int,
+    *,
+    size: int | Literal["all"],
+    count: int | Literal["all"],
+    generator: np.random.Generator,
+) -> list[NDArray[np.intp]]:
+    """Return the rows of ``count`` disjoint random blocks of ``size`` out of ``n``.
+
+    Each has its rows in ascending order, as liu2023relu's condition numbers are taken.
+    ``size="all"`` makes one block of the whole dataset, and ``count="all"`` as many whole blocks as
+    fit: the ``n % size`` samples left over are in none. Raises `SubsetError` for more than fit.
+
+    >>> blocks = draw_blocks(7, size=3, count="all", generator=np.random.default_rng(0))
+    >>> len(blocks), len(set(np.concatenate(blocks).tolist()))
+    (2, 6)
+    """
+    if size == "all":
+        if count not in ("all", 1):
+            raise SubsetError(f"kernel_size all makes 1 block, not {count}; set blocks to 1")
+        return [np.arange(n)]
+    if size > n:
+        raise SubsetError(f"kernel_size {size} is larger than the dataset's {n} samples")
+    fit = n // size
+    wanted = fit if count == "all" else count
+    if wanted > fit:
+        raise SubsetError(
+            f"{wanted} disjoint blocks of {size} need more than {n} samples; at most {fit} fit"
+        )
+    return [np.sort(rows) for rows in generator.permutation(n)[: wanted * size].reshape(-1, size)]
+
+
 def draw_on_sphere(name: str, x: NDArray[np.float64], n: int, *, seed: int) -> NDArray[np.float64]:
     """Return ``n`` of the samples ``x`` (total, d) that a seed draws, over their norms."""
     drawn = x[draw(name, len(x), n, generator=seed_stream(seed))]
@@ -74,9 +107,9 @@ def draw_two_classes(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return the rows of ``n`` samples, ascending, half of each of two classes, and their signs.
 
-    The signs are -1 for the first of the ``classes``
-    and 1 for the second, by default the lowest two of the ``labels`` (total,).
-    Raises `SubsetError` as `draw`, or if the labels are missing or are not of these classes.
+    The signs are -1 for the first of the ``classes`` and 1 for the second, by default the lowest
+    two of the ``labels`` (total,). Raises `SubsetError` as `draw`, or if there are no labels of
+    these classes.
 
     >>> rng = np.random.default_rng(0)
     >>> draw_two_classes("four", np.array([2, 0, 1, 0]), 2, generator=rng, classes=[2, 1])

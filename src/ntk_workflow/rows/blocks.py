@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.blocks import draw_blocks
+from ntk_conditioning.data.subsets import draw_blocks
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import BlockKernel
 from ntk_conditioning.spectra.conditioning import spectra_row

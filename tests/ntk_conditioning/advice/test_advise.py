@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ntk_conditioning.advice.advise import advise
@@ -15,9 +16,9 @@ from ntk_conditioning.networks import activations
 NAMES = ("relu", "erf", "sigmoid", "normalized_relu")
 
 
-def advised(x, labels=None, *, name="mine"):
+def advised(x, labels=None, *, depths=(1, 4)):
     sigmas = [activations.get(each) for each in NAMES]
-    return advise(name, np.asarray(x, float), labels, activations=sigmas, depths=(1, 4, 16))
+    return advise("mine", np.asarray(x, float), labels, activations=sigmas, depths=depths)
 
 
 def words(advice) -> dict[str, str]:
@@ -31,26 +32,27 @@ def uniform(n: int, d: int, seed: int = 0) -> np.ndarray:
 
 def test_geometry_is_that_of_all_pairs():
     x = uniform(300, 4) * np.random.default_rng(1).uniform(1, 3, (300, 1))
-    found = geometry(x)
+    found = geometry("mine", np.vstack([np.zeros(4), x]))
     units = x / np.linalg.norm(x, axis=1)[:, None]
-    angles = np.degrees(np.arccos(np.clip((units @ units.T)[np.triu_indices(300, 1)], -1, 1)))
-    assert found.angle == pytest.approx(angles.min(), rel=1e-6)
+    pairs = np.transpose(np.triu_indices(300, 1))
+    angles = np.degrees(np.arccos(np.clip((units @ units.T)[*pairs.T], -1, 1)))
+    assert found.pair == tuple(pairs[angles.argmin()] + 1)
+    assert found.sheet.min_angle == pytest.approx(angles.min(), rel=1e-6)
     assert found.close == ((angles < 1).sum(), (angles < 5).sum())
     assert found.mean_cosine == pytest.approx(np.cos(np.radians(angles)).mean(), abs=1e-12)
     assert found.effective_dimension == pytest.approx(4, rel=0.1)
-    assert (found.rank, found.duplicates, found.zeros, found.distinct) == (4, 0, 0, 300)
+    assert (found.rank, found.sheet.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
 
 
 def test_equal_samples_are_to_be_removed_and_count_once():
     x = np.vstack([uniform(40, 20), uniform(40, 20)[:3], np.zeros((2, 20))])
     advice = advised(x)
     told = words(advice)
-    assert (advice.geometry.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
+    assert (advice.geometry.sheet.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
     equal = "Samples 0 and 40, 1 and 41, 2 and 42 are equal (counted from 0)"
     assert equal in told["Your samples"]
     assert "Remove the 2 samples that are zero. Remove all but one" in told["What to do first"]
-    kept = advised(uniform(40, 20))
-    assert advice.predictions == kept.predictions
+    pd.testing.assert_frame_equal(advice.predictions, advised(uniform(40, 20)).predictions)
 
 
 def test_one_long_sample_is_to_be_divided_by_its_norm():
@@ -60,19 +62,14 @@ def test_one_long_sample_is_to_be_divided_by_its_norm():
     assert advice.preparation == "unit_norm"
     told = words(advice)["What to do first"]
     assert told.startswith("Divide each sample by its norm: kappa goes from ")
-    plain, norm = (
-        next(each.kappa for each in advice.repairs if each.repair == repair)
-        for repair in ("none", "unit_norm")
-    )
-    # the kernel's diagonal is the squared norms
-    assert plain / norm > 50
+    kappas = {each.repair: each.kappa for each in reversed(advice.repairs)}
+    assert kappas["none"] / kappas["unit_norm"] > 50  # the kernel's diagonal is the squared norms
 
 
 def test_features_of_other_units_are_to_be_standardised():
     x = np.random.default_rng(3).standard_normal((80, 12)) * 10.0 ** np.arange(-3, 9)
     x += 5 * 10.0 ** np.arange(-3, 9)
-    labels = (x[:, 0] / 1e-3 > 5).astype(int)
-    advice = advised(x, labels)
+    advice = advised(x, (x[:, 0] / 1e-3 > 5).astype(int))
     assert advice.preparation == "standardized_unit_norm"
     told = words(advice)
     assert told["What to do first"].startswith("Bring each feature to mean 0 and variance 1")
@@ -83,73 +80,69 @@ def test_features_of_other_units_are_to_be_standardised():
 def test_samples_of_low_rank_need_a_hidden_layer():
     rng = np.random.default_rng(2)
     x = rng.standard_normal((90, 5)) @ rng.standard_normal((5, 40))
-    advice = advised(x)
+    advice = advised(x, depths=(1, 4, 16))
     assert advice.geometry.rank == 5
     assert advice.geometry.effective_dimension < 5.5
     assert advice.gram is None
     assert "the Gram matrix is singular" in words(advice)["What depth does"]
-    relu = [p.kappa for p in advice.predictions if p.activation == "relu"]
-    assert all(kappa is not None for kappa in relu)
-    assert relu == sorted(relu, reverse=True)  # and depth helps
+    relu = advice.predictions.kappa[advice.predictions.activation == "relu"]
+    assert relu.notna().all()
+    assert relu.is_monotonic_decreasing  # and depth helps
 
 
 def test_orthogonal_samples_need_no_hidden_layer():
     advice = advised(np.eye(24) * 3)
-    told = words(advice)
     assert advice.gram == pytest.approx(1)
-    assert "Leave samples as they are" in told["What to do first"]
-    of = {(p.activation, p.depth): p.kappa for p in advice.predictions}
+    assert "Leave samples as they are" in words(advice)["What to do first"]
+    of = advice.predictions.set_index(["activation", "depth"]).kappa
     assert of["relu", 1] > 2  # its mean makes a spike
     assert of["erf", 1] == pytest.approx(1)
     assert advice.geometry.mean_cosine == pytest.approx(0, abs=1e-12)
 
 
 def test_the_phases_and_the_widths_are_told():
-    advice = advised(uniform(50, 6))
+    advice = advised(uniform(50, 6), depths=(1, 4, 16))
     told = words(advice)
     assert "Do without sigmoid" in told["What depth does"]
+    best = advice.predictions.query("depth <= 8").sort_values("kappa").activation.iloc[0]
+    assert f"Of 4 activations the lowest up to 8 layers: {best} has" in told["What depth does"]
     assert "relu: the lowest kappa at width 512" in told["How wide, and how deep"]
-    wide = {(w.depth, w.width): w.excess for w in advice.networks if w.activation == "relu"}
-    assert wide[16, 128] > wide[16, 512] > 1
-    trusted = {w.depth: w.trusted for w in advice.networks if w.activation == "relu"}
-    assert trusted[16] > 512
-    assert {w.activation for w in advice.networks} >= {"relu", "normalized_relu"}
+    of = advice.networks.set_index(["activation", "depth", "width"])
+    assert of.excess["relu", 16, 128] > of.excess["relu", 16, 512] > 1
+    assert of.trusted["relu", 16, 512] > 512
+    assert {*advice.networks.activation} >= {"relu", "normalized_relu"}
 
 
 def test_all_samples_are_predicted_from_a_block(monkeypatch):
     x = uniform(300, 24) + 0.5
-    whole = advised(x)
+    whole = advised(x, depths=(1, 4, 16))
     monkeypatch.setattr("ntk_conditioning.advice.advise.BLOCK", 100)
-    part = advised(x)
-    exact = {(p.activation, p.depth): p.kappa for p in whole.predictions}
-    for each in part.predictions:
-        if each.activation != "sigmoid" and each.preparation == part.preparation:
-            right = exact[each.activation, each.depth]
-            assert abs(math.log(each.kappa_of_all / right)) < math.log(3)
-
-
-def test_too_few_samples_are_refused():
-    with pytest.raises(UserError, match="mine: 2 different samples; advice needs four or more"):
-        advised(np.array([[1.0, 0], [1, 0], [0, 1], [0, 0]]))
+    part = advised(x, depths=(1, 4, 16))
+    keys = ["preparation", "activation", "depth"]
+    both = part.predictions.merge(whole.predictions, on=keys, suffixes=("", "_exact"))
+    both = both[both.activation != "sigmoid"]
+    assert len(both) >= 3 * 3
+    assert (np.abs(np.log(both.kappa_of_all / both.kappa_exact)) < math.log(3)).all()
 
 
 def test_the_figure_is_drawn_where_kernels_are_singular():
-    x = np.vstack([uniform(6, 2), -uniform(6, 2), 2 * uniform(6, 2)])  # parallel samples
-    nearly = 1 + 1e-9 * uniform(20, 3)
-    for samples in (x, nearly):
+    parallel = np.vstack([uniform(6, 2), -uniform(6, 2), 2 * uniform(6, 2)])
+    for samples in (parallel, 1 + 1e-9 * uniform(20, 3)):
         figure = draw(advised(samples))
         figure.draw_without_rendering()
         assert len(figure.axes) == 3
 
 
-@pytest.mark.parametrize("size", [1e200, 1e-200])
-def test_values_whose_squares_leave_float64s_range_are_refused(size):
-    with pytest.raises(UserError, match=r"^mine: values of size .* squared; scale the samples$"):
-        advised(uniform(20, 4) * size)
-
-
-def test_one_direction_is_refused():
-    with pytest.raises(UserError, match="mine: one feature; "):
-        advised(np.arange(1.0, 9)[:, None])
-    with pytest.raises(UserError, match="mine: all samples are parallel; "):
-        advised(np.outer(np.arange(1, 9), [1.0, 2, 3]))
+@pytest.mark.parametrize(
+    ("x", "problem"),
+    [
+        ([[1.0, 0], [1, 0], [0, 1], [0, 0]], "2 different samples; advice needs four or more"),
+        (uniform(20, 4) * 1e200, "values of size .* when they are squared; scale the samples"),
+        (uniform(20, 4) * 1e-200, "values of size .* when they are squared; scale the samples"),
+        (np.arange(1.0, 9)[:, None], "all samples are parallel; "),
+        (np.outer(np.arange(1, 9), [1.0, 2, 3]), "all samples are parallel; "),
+    ],
+)
+def test_samples_that_allow_no_advice_are_refused(x, problem):
+    with pytest.raises(UserError, match=f"^mine: {problem}"):
+        advised(x)

@@ -1,43 +1,36 @@
-"""Datasets are read, checked, drawn from and described."""
+"""Datasets are read and checked."""
 
 import gzip
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from ntk_conditioning import files, seeds
+from ntk_conditioning import files
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.datasets import Source, describe, drawn_rows, read
-from ntk_conditioning.data.prepared import PreparedSamples
-from ntk_conditioning.data.subsets import SubsetError, draw_two_classes, seed_stream
+from ntk_conditioning.data.datasets import Source, describe, read
 from ntk_conditioning.errors import UserError
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
 SYNTHETIC = Source("synthetic", "gaussian", "none", options={"n": 2000, "d": 5, "seed": 0})
-IMAGES = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
-LABELS = np.array([3, 1, 4, 1, 5])
 TINY = Source("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
 # checksum and path are the corpus', not the features'
 CORPUS = {"sha256": {"train_x": ("0",)}, "path": Path("corpus")}
 SPEECH = Source("speech", "librispeech", "none", options={"subset": "dev-clean"}, **CORPUS)
-MINE = Source("mine", "npz", "none")
 X = np.arange(6.0).reshape(3, 2) + 1
 
 
 class TestFiles:
     def test_images_are_flattened_and_stay_bytes(self, tmp_path):
-        parts = {"train_x": tmp_path / "images", "train_y": tmp_path / "labels"}
-        parts["train_x"].write_bytes(idx_bytes(IMAGES))
-        parts["train_y"].write_bytes(gzip.compress(idx_bytes(LABELS)))
-        test = {"test_x": parts["train_x"], "test_y": parts["train_y"]}
-        for dataset in (read(TINY, parts), read(TINY, test, split="test")):
+        images = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
+        (tmp_path / "x").write_bytes(idx_bytes(images))
+        (tmp_path / "y").write_bytes(gzip.compress(idx_bytes(np.array([3, 1, 4, 1, 5]))))
+        for split in ("train", "test"):
+            parts = {f"{split}_{part}": tmp_path / part for part in "xy"}
+            dataset = read(TINY, parts, split=split)
             assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
-            np.testing.assert_array_equal(dataset.x, IMAGES.reshape(5, 12))
-            np.testing.assert_array_equal(dataset.y, LABELS)
+            np.testing.assert_array_equal(dataset.x, images.reshape(5, 12))
+            assert dataset.y.tolist() == [3, 1, 4, 1, 5]
 
     @pytest.mark.parametrize(
         ("source", "parts", "split", "problem"),
@@ -47,7 +40,6 @@ class TestFiles:
             (TINY, "train", "train", "tiny: reader idx takes train_x, train_y, .*, not train"),
             (SYNTHETIC, "train_x", "train", "synthetic: reader gaussian takes no files, not tr"),
             (SYNTHETIC, "", "test", "synthetic has only a training part"),
-            (MINE, "train_x train_y", "train", "npz takes train_x, test_x, not train_y"),
             (SPEECH, "", "train", "no file is given for its part features; give features=PATH"),
         ],
     )
@@ -55,7 +47,7 @@ class TestFiles:
         with pytest.raises(UserError, match=problem):
             read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
 
-    def test_a_dataset_of_speech_is_its_extracted_features(self, tmp_path):
+    def test_a_dataset_of_speech_is_its_extracted_features_with_labels(self, tmp_path):
         x = np.eye(3, dtype=np.float32)
         np.savez(tmp_path / "features.npz", x=x, y=np.arange(3))
         dataset = read(SPEECH, {"features": tmp_path / "features.npz"})
@@ -65,8 +57,8 @@ class TestFiles:
         with pytest.raises(ContentError, match="has no array 'y'"):
             read(SPEECH, {"features": tmp_path / "features.npz"})
 
-    def test_files_of_both_parts_and_of_known_checksum_are_read(self, tmp_path):
-        cifar, svhn = tmp_path / "cifar.tar", tmp_path / "svhn.mat"
+    def test_files_of_both_parts_of_known_checksum_and_of_ones_own_are_read(self, tmp_path):
+        cifar, svhn, mine = tmp_path / "cifar.tar", tmp_path / "svhn.mat", tmp_path / "t.csv"
         cifar.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
         source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=cifar)
         for parts in ({}, {"train_x": cifar, "test_x": cifar}):
@@ -75,126 +67,60 @@ class TestFiles:
         svhn.write_bytes(svhn_bytes(3))
         known = {"train_x": (files.sha256(svhn),)}
         assert read(Source("s", "svhn", "none", path=svhn, sha256=known)).x.shape == (3, 3072)
-
-    def test_npz_parquet_and_csv_agree(self, tmp_path):
-        y = np.array([0, 1, 0])
-        np.savez(tmp_path / "t.npz", x=X, c=y)
-        pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": y}), tmp_path / "t.parquet")
-        (tmp_path / "t.csv").write_text("a,b,c\n1,2,0\n3,4,1\n5,6,0\n")
-        for reader in ("npz", "parquet", "csv"):
-            path = tmp_path / f"t.{reader}"
-            source = Source("mine", reader, "none", options={"labels": "c"}, path=Path("absent"))
-            dataset = read(source, {"train_x": path})  # a given file comes before the entry's path
-            np.testing.assert_array_equal(dataset.x, X)
-            np.testing.assert_array_equal(dataset.y, y)
-        path.write_text("width,height\n1,2\n3,inf\n")
-        source = Source("t", "csv", "none", options={"labels": None}, path=path)
-        with pytest.raises(ContentError, match=r"t.csv: line 3, column 'height' is inf"):
-            read(source)
+        mine.write_text("a,b,c\n1,2,dog\n3,4,cat\n")
+        source = Source("m", "csv", "none", options={"labels": "c"}, path=Path("absent"))
+        dataset = read(source, {"train_x": mine})  # a given file comes before the entry's path
+        assert (dataset.x.tolist(), dataset.y.tolist()) == ([[1, 2], [3, 4]], [1, 0])
+        mine.write_text("a,b,c\n1,2,dog\n3,inf,cat\n")
+        with pytest.raises(ContentError, match=r"t.csv: line 3, column 'b' is inf"):
+            read(source, {"train_x": mine})
 
 
-def mine(folder, scaling="none", limits=None, **arrays):
+def mine(folder, scaling="none", limits=None, shape=None, **arrays):
     np.savez(folder / "mine.npz", **arrays)
-    return read(Source("mine", "npz", scaling, limits, path=folder / "mine.npz"))
+    return read(Source("mine", "npz", scaling, limits, shape, path=folder / "mine.npz"))
 
 
 WITH_GAPS = np.array([[1, 2], [3, np.nan], [np.inf, 4]])
+OUTSIDE = r"row 2, column 1 is 6.0, outside value_range \[1, 5.5\]; .* lie in \[1, 6\]"
 
 
 class TestContent:
     @pytest.mark.parametrize("dtype", ["?", "i1", "u2", ">i4", "u8", "f2", ">f4", "f8"])
     def test_number_types_are_kept_in_the_machines_byte_order(self, tmp_path, dtype):
         x = np.array([[1, 0], [0, 1]], dtype=dtype)
-        dataset = mine(tmp_path, x=x, y=np.array(["pear", "apple"]))
+        dataset = mine(tmp_path, shape=(2, 2), x=x, y=np.array(["pear", "apple"]))
         assert dataset.y.tolist() == [1, 0]  # in sorted order
         assert dataset.x.dtype == (np.uint8 if dtype == "?" else x.dtype.newbyteorder("="))
         np.testing.assert_array_equal(dataset.x, x)
 
     @pytest.mark.parametrize(
-        ("arrays", "problem"),
+        ("given", "problem"),
         [
-            ({"x": X.astype(complex)}, r"\(x\) holds complex128"),
-            ({"x": X.astype(np.longdouble)}, "holds .*128|holds .*96"),
-            ({"x": X[:, 0]}, r"\(x\) has shape \(3,\)"),
-            ({"x": X[:, :0]}, r"has shape \(3, 0\)"),
-            ({"x": X[:1]}, "has 1 samples; a dataset needs 2 or more"),
-            ({"x": WITH_GAPS}, r"\(x\): row 1, column 1 is nan, one of 2 values .* not finite"),
-            ({"x": X, "y": np.arange(2)}, r"\(y\) has 2 labels, but .* 3 sam"),
-            ({"x": X, "y": np.eye(3, dtype=int)}, r"has shape \(3, 3\)"),
-            ({"x": X, "y": np.arange(3.0)}, r"\(y\) holds float64; .* integ"),
+            ({"x": X.astype(complex)}, r"npz \(x\) holds complex128"),
+            ({"x": X.astype(np.longdouble)}, "npz .*holds .*128|holds .*96"),
+            ({"x": X[:, 0]}, r"npz \(x\) has shape \(3,\)"),
+            ({"x": X[:, :0]}, r"npz .*has shape \(3, 0\)"),
+            ({"x": X[:1]}, r"npz .*has shape \(1, 2\); it must be \(2 or more sam"),
+            ({"x": WITH_GAPS}, r"npz \(x\): row 1, column 1 is nan, one of 2 values .* not finite"),
+            ({"x": X, "y": np.arange(2)}, r"npz \(y\) has labels of shape \(2,\), but .* 3 sam"),
+            ({"x": X, "y": np.eye(3, dtype=int)}, r"npz .*has labels of shape \(3, 3\)"),
+            ({"x": X, "y": np.arange(3.0)}, r"npz \(y\) holds float64; .* integ"),
+            ({"x": X, "scaling": "unit_interval", "limits": (1.0, 5.5)}, OUTSIDE),
+            ({"x": X.astype(np.uint8), "limits": (2.0, 300.0)}, "row 0, column 0 is 1, outside"),
+            ({"x": X, "scaling": "symmetric"}, "scaling symmetric needs a value_range"),
+            ({"x": X, "scaling": "unit_interval", "limits": (1, 1)}, r"range \[1, 1\] is empty"),
+            ({"x": X, "scaling": "unit"}, "no scaling is called unit; they are none, unit_i"),
+            ({"x": X, "shape": (5, 2)}, r"3 samples of 2 features .* \[5, 2\]"),
         ],
     )
-    def test_each_fault_is_named(self, tmp_path, arrays, problem):
-        with pytest.raises(ContentError, match=f"mine.npz.*{problem}") as caught:
-            mine(tmp_path, **arrays)
+    def test_each_fault_is_named(self, tmp_path, given, problem):
+        with pytest.raises(ContentError, match=f"mine.*{problem}") as caught:
+            mine(tmp_path, **given)
         assert len(str(caught.value).splitlines()) == 1
 
-    def test_values_outside_the_range_are_named(self, tmp_path):
-        problem = r"row 2, column 1 is 6.0, outside value_range \[1, 5.5\]; .* lie in \[1, 6\]"
-        with pytest.raises(ContentError, match=problem):
-            mine(tmp_path, "unit_interval", (1.0, 5.5), x=X)
-        # checked whatever the scaling, and in the type of the data
-        with pytest.raises(ContentError, match="row 0, column 0 is 1"):
-            mine(tmp_path, "none", (2.0, 300.0), x=X.astype(np.uint8))
+    def test_ranges_are_compared_in_the_datas_type_and_samples_have_directions(self, tmp_path):
         mine(tmp_path, "symmetric", (0.1, 0.3), x=np.array([[0.1, 0.3]] * 2, np.float32))
         mine(tmp_path, "none", (-1e9, 1e9), x=X.astype(np.float16))
-
-    def test_senseless_scalings_other_shapes_and_zero_samples_are_named(self, tmp_path):
-        with pytest.raises(ContentError, match="mine: scaling symmetric needs a value_range"):
-            mine(tmp_path, "symmetric", x=X)
-        with pytest.raises(ContentError, match=r"mine: value_range \[1, 1\] is empty"):
-            mine(tmp_path, "unit_interval", (1, 1), x=X)
-        with pytest.raises(ContentError, match="no scaling is called unit; they are none, unit_i"):
-            mine(tmp_path, "unit", x=X)
-        source = Source("mine", "npz", "none", shape=(5, 2), path=tmp_path / "mine.npz")
-        with pytest.raises(ContentError, match=r"3 samples of 2 features .* \[5, 2\]"):
-            read(source)
-        assert len(read(replace(source, shape=(3, 2))).x) == 3
-        with pytest.raises(ContentError, match="the first in row 1"):  # it has no direction
+        with pytest.raises(ContentError, match="the first in row 1"):
             describe(mine(tmp_path, x=np.diag([1.0, 0.0])), available=2)
-
-
-CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
-TWENTY = PreparedSamples("tiny", np.arange(80.0).reshape(20, 4), CLASSES, "standardize")
-
-
-def drawn(n: int, seed: int = 1, balanced: bool = False) -> PreparedSamples:
-    return TWENTY.rows(drawn_rows(TWENTY, n, generator=seed_stream(seed), balanced=balanced))
-
-
-class TestSubset:
-    def test_seeds_draw_their_own_samples_again_and_again_in_the_datasets_order(self):
-        part = drawn(8)
-        rows = (part.x[:, 0] // 4).astype(int)
-        assert (np.diff(rows) > 0).all()
-        np.testing.assert_array_equal(part.x, TWENTY.x[rows])
-        np.testing.assert_array_equal(part.y, CLASSES[rows])
-        assert (part.name, part.scaling) == ("tiny", "standardize")
-        np.testing.assert_array_equal(drawn(8).x, part.x)
-        assert not np.array_equal(drawn(8, seed=2).x, part.x)
-
-    def test_the_draw_is_a_stream_beside_that_of_the_values(self):
-        """A Gaussian dataset of the same seed is drawn from the parent."""
-        values = seeds.generator(1, "data").standard_normal(100)
-        assert not np.isin(seed_stream(1).standard_normal(100), values).any()
-        (expected,) = np.random.SeedSequence([1, 0]).spawn(1)
-        assert seed_stream(1).random() == np.random.default_rng(expected).random()
-
-    def test_a_balanced_draw_takes_one_more_of_the_first_classes(self):
-        for n, counts in (3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3]):
-            assert np.unique_counts(drawn(n, balanced=True).y).counts.tolist() == counts
-
-    def test_what_cannot_be_drawn_is_named(self):
-        for n, balanced, problem in (
-            (21, False, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
-            (1, False, "it must be 2 to 20"),
-            (2, True, "tiny: 2 samples cannot hold each of 3 classes"),
-            (12, True, "tiny: class 7 has 3 samples, but a balanced draw of 12 takes 4; at most 9"),
-        ):
-            with pytest.raises(SubsetError, match=problem):
-                drawn(n, balanced=balanced)
-
-    def test_two_classes_are_drawn_with_signs(self):
-        rows, signs = draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1))
-        assert sorted(CLASSES[rows]) == [3] * 3 + [7] * 3
-        np.testing.assert_array_equal(signs, np.where(CLASSES[rows] == 3, -1.0, 1.0))

@@ -45,8 +45,7 @@ class TestScaled:
     def test_zero_rows_and_values_beyond_float64_are_named(self):
         zeros = np.array([[1.0, 0], [0, 0], [0, 0]])
         for scaling in ("none", "unit_interval", "unit_norm"):
-            when = "before" if scaling == "unit_norm" else "after"
-            problem = f"mine: 2 samples are zero {when} scaling {scaling}, the first in row 1"
+            problem = f"mine: 2 samples are zero after scaling {scaling}, the first in row 1"
             with pytest.raises(ContentError, match=problem):
                 by(scaling, zeros, (0.0, 1.0))
         x = np.array([[1e308, 1], [1e308, 0], [1.7e308, 1]])
@@ -78,13 +77,20 @@ class TestScaled:
         np.testing.assert_allclose(standardized[:, clear].mean(axis=0), 0, atol=1e-12)
         np.testing.assert_allclose(standardized[:, clear].var(axis=0), 1, rtol=1e-12)
 
-    def test_only_standardizing_depends_on_the_training_part(self):
+    def test_only_standardizing_depends_on_the_training_part(self, tmp_path):
         for scaling in {*SCALINGS} - {"standardize"}:
             test = part(7, 1, scaling)
             np.testing.assert_array_equal(scaled(test, like=part(20, 0, scaling)), scaled(test))
         train, test = part(20, 0), part(7, 1)
         expected = (test.x - train.x.mean(axis=0)) / train.x.std(axis=0)
         np.testing.assert_allclose(scaled(test, like=train), expected, rtol=1e-12, atol=1e-12)
+        save_prepared(tmp_path / "train.npz", train)
+        save_prepared(tmp_path / "test.npz", test)
+        loaded = prepared.load_prepared(tmp_path / "test.npz", like=tmp_path / "train.npz")
+        np.testing.assert_array_equal(loaded.x, scaled(test, like=train))
+        save_prepared(tmp_path / "narrow.npz", PreparedSamples("narrow", test.x[:, :3], None))
+        with pytest.raises(ContentError, match=r"narrow.npz has 3 features and .*train.npz has 4"):
+            prepared.load_prepared(tmp_path / "narrow.npz", like=tmp_path / "train.npz")
 
     def test_a_column_that_is_constant_up_to_rounding_is_zero_as_scikit_learn_has_it(self):
         x = np.random.default_rng(0).standard_normal((6, 3))
@@ -125,18 +131,13 @@ class TestPrepared:
         with np.load(tmp_path / "tiny.npz", allow_pickle=False) as arrays:
             assert arrays["x"].dtype == np.uint8
 
-    def test_files_of_two_parts_are_loaded_alike(self, tmp_path):
-        train, test = part(20, 0), part(7, 1)
-        save_prepared(tmp_path / "train.npz", train)
-        save_prepared(tmp_path / "test.npz", test)
-        loaded = prepared.load_prepared(tmp_path / "test.npz", like=tmp_path / "train.npz")
-        np.testing.assert_array_equal(loaded.x, scaled(test, like=train))
-
     def test_other_archives_are_named(self, tmp_path):
         path = tmp_path / "other.npz"
         for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
             np.savez(path, x=IMAGES, **about)
-            with pytest.raises(ContentError, match=r"other.npz is no prepared dataset; write"):
+            with pytest.raises(
+                ContentError, match=r"other.npz is no prepared dataset; save_prepared writes one"
+            ):
                 prepared.load_prepared(path)
         path.write_bytes(b"PK")
         with pytest.raises(FormatError, match=r"other.npz"):

@@ -8,14 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ntk_conditioning.data.generated import DIGITS, cut_patches, draw_gaussian, load_digits
+from ntk_conditioning.data.generated import cut_patches, draw_gaussian, load_digits
 from ntk_conditioning.data.readers import tables
-from ntk_conditioning.data.readers.cifar import read_cifar10
-from ntk_conditioning.data.readers.idx import read_idx
-from ntk_conditioning.data.readers.svhn import read_svhn
+from ntk_conditioning.data.readers.images import read_cifar10, read_idx, read_svhn
 from ntk_conditioning.data.samples import RawSamples
-
-__all__ = ["DIGITS", "READERS"]
 
 
 @dataclass(frozen=True)

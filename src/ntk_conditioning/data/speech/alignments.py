@@ -8,22 +8,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.archives import ContentError, FormatError
-from ntk_conditioning.errors import one_line
+from ntk_conditioning.data.archives import ContentError, FormatError, reading
 
-SILENCE, NOISE = "SIL", "SPN"
-_ARPABET = (
-    "AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W"
-    " Y Z ZH"
-)
-PHONES: tuple[str, ...] = (*_ARPABET.split(), SILENCE, NOISE)
+_ARPABET = """AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH
+UW V W Y Z ZH"""
+PHONES: tuple[str, ...] = (*_ARPABET.split(), "SIL", "SPN")
 """The 41 classes: ARPAbet without stress, silence, and spoken noise; a label is a place in it."""
 
 _CLASS = {phone: number for number, phone in enumerate(PHONES)}
-_SILENT = frozenset(("", "SIL", "SP", "<EPS>"))
-_NOISY = frozenset(("SPN", "NSN", "OOV", "UNK", "<UNK>"))
-_STRESS = re.compile(r"(?<=[A-Z])[0-2]$")
-_POSITION = re.compile(r"_[BIES]$")  # Kaldi's place of a phone in its word
+_CLASS |= dict.fromkeys(["", "SP", "<EPS>"], _CLASS["SIL"])
+_CLASS |= dict.fromkeys(["NSN", "OOV", "UNK", "<UNK>"], _CLASS["SPN"])
+# A vowel's stress, and Kaldi's place of a phone in its word.
+_MARKS = re.compile(r"(?<=[A-Z])[0-2]?(_[BIES])?$")
 _PHONE_TIER = re.compile(r"(.* - )?phones|phone", re.IGNORECASE)
 _ROUNDING = 1e-3  # seconds; a CTM's start + duration, each rounded
 
@@ -57,7 +53,7 @@ class Alignment:
         ends[-1] += tolerance
         index = np.searchsorted(starts, positions, side="right") - 1
         inside = (index >= 0) & (positions < ends[index])
-        return np.where(inside, self.classes[index], _CLASS[SILENCE])
+        return np.where(inside, self.classes[index], _CLASS["SIL"])
 
 
 def phone_class(label: str) -> int | None:
@@ -66,10 +62,7 @@ def phone_class(label: str) -> int | None:
     >>> PHONES[phone_class("AH0")], PHONES[phone_class("t_B")], PHONES[phone_class("sp")]
     ('AH', 'T', 'SIL')
     """
-    plain = _POSITION.sub("", label.strip().upper())
-    if plain in _SILENT:
-        return _CLASS[SILENCE]
-    return _CLASS[NOISE] if plain in _NOISY else _CLASS.get(_STRESS.sub("", plain))
+    return _CLASS.get(_MARKS.sub("", label.strip().upper()))
 
 
 def read_textgrid(path: Path) -> Alignment:
@@ -78,18 +71,14 @@ def read_textgrid(path: Path) -> Alignment:
     Raises `FormatError`, or `ContentError` if it has no such tier or other labels than phones.
     """
     from praatio import textgrid
-    from praatio.utilities import errors
 
-    try:
+    with reading(path, "a TextGrid"):
         grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=True, reportingMode="error")
-        names = [name for name in grid.tierNames if _PHONE_TIER.fullmatch(name)]
-        entries = grid.getTier(names[0]).entries if names else None
-    except (errors.PraatioException, OSError, ValueError, LookupError) as error:
-        raise FormatError(f"{path} cannot be read as a TextGrid: {one_line(error)}") from None
-    if entries is None:
-        known = ", ".join(map(repr, grid.tierNames)) or "none"
-        raise ContentError(f"{path} has no tier 'phones'; its tiers: {known}")
-    return _alignment(str(path), [(start, end, label) for start, end, label in entries])
+        tiers = [name for name in grid.tierNames if _PHONE_TIER.fullmatch(name)]
+        if not tiers:
+            known = ", ".join(map(repr, grid.tierNames)) or "none"
+            raise ContentError(f"{path} has no tier 'phones'; its tiers: {known}")
+        return _alignment(str(path), [tuple(entry) for entry in grid.getTier(tiers[0]).entries])
 
 
 def read_ctm(path: Path) -> dict[str, Alignment]:
@@ -99,26 +88,20 @@ def read_ctm(path: Path) -> dict[str, Alignment]:
     Raises `FormatError` if a line has another form, `ContentError` if it has another label.
     """
     utterances: dict[str, list[tuple[float, float, str]]] = {}
-    try:
+    with reading(path, "a CTM file"):
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path} cannot be read as a CTM file: {one_line(error)}") from None
     for number, line in enumerate(lines, start=1):
-        fields = line.split()
-        if not fields or line.startswith(";;"):
+        if not line.strip() or line.startswith(";;"):
             continue
         try:
-            utterance, _, start, duration, phone = fields[:5] if len(fields) < 7 else fields
+            utterance, _, start, duration, phone = line.split()[:5]
             interval = (float(start), float(start) + float(duration), phone)
         except ValueError:
             raise FormatError(
                 f"{path}: line {number} is not 'utterance channel start duration phone': {line!r}"
             ) from None
         utterances.setdefault(utterance, []).append(interval)
-    return {
-        utterance: _alignment(f"{path} ({utterance})", sorted(intervals))
-        for utterance, intervals in utterances.items()
-    }
+    return {name: _alignment(f"{path} ({name})", sorted(utterances[name])) for name in utterances}
 
 
 def find_alignments(folder: Path) -> dict[str, Alignment | Path]:
@@ -145,12 +128,10 @@ def _alignment(source: str, intervals: Sequence[tuple[float, float, str]]) -> Al
     if not intervals:
         raise ContentError(f"{source}: no phones")
     starts, ends = np.array([interval[:2] for interval in intervals]).T
-    if not (np.isfinite(starts).all() and np.isfinite(ends).all()):
-        raise ContentError(f"{source}: a time is not a finite number")
-    wrong = (starts < 0) | (ends < starts)
-    wrong[1:] |= starts[1:] < ends[:-1] - _ROUNDING
-    if wrong.any():
-        k = int(np.flatnonzero(wrong)[0])
+    before = np.concatenate([[0.0], ends[:-1] - _ROUNDING])
+    right = (starts >= before) & (ends >= starts) & (ends < np.inf)  # false of what is no number
+    if not right.all():
+        k = int(right.argmin())
         raise ContentError(
             f"{source}: interval {k} from {starts[k]:g} to {ends[k]:g} s overlaps the one before, "
             "or ends before it starts"

@@ -12,9 +12,13 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.archives import ContentError, FormatError, require_unpackable
-from ntk_conditioning.data.tars import tar_members
-from ntk_conditioning.errors import one_line
+from ntk_conditioning.data.archives import (
+    ContentError,
+    FormatError,
+    reading,
+    require_unpackable,
+    tar_files,
+)
 
 _HEADER = 42  # bytes of a FLAC file up to the end of its first metadata block
 _FLAC = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})\.flac")  # numbers of an int64
@@ -40,22 +44,20 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
     """Yield the utterances of a subset, in the archive's order or in that of the file names.
 
     ``source`` is the subset's archive, or a folder: the subset's own, ``LibriSpeech``, or the one
-    that holds it. Transcripts are not needed. An utterance's bytes are to be loaded before the next
-    one is asked for.
+    that holds it. Transcripts are not needed.
 
     Raises `ContentError` if the subset is not there or has no utterance, or if a file stands in the
     folder of another speaker or chapter, and `FormatError` if the archive is damaged.
     """
     path = None
     for path, head, load in (_in_folder if source.is_dir() else _in_archive)(source, subset):
-        match, folder = _FLAC.fullmatch(path.name), path.parent
-        shown = f"{source}: {path}"
-        if match is None:
-            raise ContentError(f"{shown} is not called <speaker>-<chapter>-<utterance>.flac")
-        speaker, chapter, utterance = match.groups()
-        if (folder.parent.name, folder.name) != (speaker, chapter):
-            raise ContentError(f"{shown} is not in the folder {speaker}/{chapter}")
-        yield Utterance(int(speaker), int(chapter), int(utterance), path.stem, shown, head, load)
+        shown, match = f"{source}: {path}", _FLAC.fullmatch(path.name)
+        if match is None or path.parts[-3:-1] != match.groups()[:2]:
+            raise ContentError(
+                f"{shown} is not <speaker>/<chapter>/<speaker>-<chapter>-<utterance>.flac"
+            )
+        speaker, chapter, number = map(int, match.groups())
+        yield Utterance(speaker, chapter, number, path.stem, shown, head, load)
     if path is None:
         raise ContentError(f"{source} has no utterance of {subset}, no {subset}/*/*/*.flac")
 
@@ -86,17 +88,15 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     """
     samples = count_samples(flac, source=source, sample_rate=sample_rate)
     require_unpackable(source, 2 * samples, packed=len(flac))
-    try:
+    with reading(source, "FLAC"):
         waveform: NDArray[np.int16] = soundfile.read(io.BytesIO(flac), dtype="int16")[0]
-    except (soundfile.SoundFileError, RuntimeError, ValueError, MemoryError) as error:
-        raise FormatError(f"{source}: damaged FLAC data ({one_line(error)})") from None
-    if len(waveform) != samples:
-        raise FormatError(
-            f"{source}: ends after {len(waveform)} of {samples} samples; fetch it again"
-        )
     md5 = hashlib.md5(waveform.astype("<i2").tobytes(), usedforsecurity=False).digest()
-    if flac[26:42] not in (md5, bytes(16)):  # zeros: it is not told
-        raise FormatError(f"{source}: the samples have not the MD5 in the header; fetch it again")
+    unknown = flac[26:42] == bytes(16)
+    if len(waveform) != samples or not (unknown or flac[26:42] == md5):
+        raise FormatError(
+            f"{source}: its {len(waveform)} samples are not the {samples} of the header's MD5; "
+            "fetch it again"
+        )
     return waveform
 
 
@@ -104,17 +104,19 @@ _Files = Iterator[tuple[PurePosixPath, Callable[[], bytes], Callable[[], bytes]]
 
 
 def _in_archive(source: Path, subset: str) -> _Files:
-    for name, read in tar_members(source):
+    def wanted(name: str) -> bool:
         path = PurePosixPath(name)
-        if path.suffix == ".flac" and subset in path.parts[:-3]:
-            yield path, read, read  # it is unpacked in any case
+        return path.suffix == ".flac" and subset in path.parts[:-3]
+
+    for name, content in tar_files(source, wanted):
+        whole = partial(bytes, content)
+        yield PurePosixPath(name), whole, whole
 
 
 def _in_folder(source: Path, subset: str) -> _Files:
-    places = [source / subset, source / "LibriSpeech" / subset]
-    if source.name == subset:
-        places.append(source)
-    folder = next((place for place in places if place.is_dir()), None)
+    own = [source] if source.name == subset else []
+    folders = [source / subset, source / "LibriSpeech" / subset, *own]
+    folder = next(filter(Path.is_dir, folders), None)
     if folder is None:
         raise ContentError(
             f"{source} has no folder {subset} and no LibriSpeech/{subset}; unpack the archive "

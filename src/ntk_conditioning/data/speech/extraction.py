@@ -1,15 +1,16 @@
-"""From a corpus to the vectors and labels of drawn frames, on all processors, in little memory."""
+"""From a corpus to vectors and labels of frames, drawn without replacement from all speakers."""
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning import memory
 from ntk_conditioning.data.archives import ContentError
 from ntk_conditioning.data.speech.alignments import PHONES, Alignment, read_textgrid
 from ntk_conditioning.data.speech.corpus import Utterance, count_samples, decode, utterances
@@ -22,13 +23,12 @@ Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
 @dataclass(frozen=True)
 class Survey:
-    """What a corpus has: frames by utterance, and the seconds of all its audio.
+    """How many frames each utterance of a corpus has.
 
     ``short`` counts the utterances without a whole frame, ``unaligned`` those without an alignment.
     """
 
     frames: Mapping[Utterance, int]
-    seconds: float
     short: int
     unaligned: int
 
@@ -44,7 +44,6 @@ class Frames:
     y: NDArray[np.int64]
     index: NDArray[np.int64]
     names: tuple[str, ...]
-    seconds: float
 
 
 def survey(
@@ -60,11 +59,10 @@ def survey(
     Raises `FormatError` or `ContentError` if it cannot be read, or no utterance can be used.
     """
     frames: dict[Utterance, int] = {}
-    samples = short = unaligned = 0
+    short = unaligned = 0
     for utterance in progress(utterances(source, subset)):
         rate, place = settings.sample_rate, utterance.source
         length = count_samples(utterance.head(), source=place, sample_rate=rate)
-        samples += length
         if alignments is not None and utterance.name not in alignments:
             unaligned += 1
         elif count := frame_count(length, settings):
@@ -74,7 +72,52 @@ def survey(
     if not frames:
         reason = f"{short} are shorter than a frame, {unaligned} have no alignment"
         raise ContentError(f"{source}: no utterance of {subset} can be used; {reason}")
-    return Survey(frames, samples / settings.sample_rate, short, unaligned)
+    return Survey(frames, short, unaligned)
+
+
+def draw_frames(
+    available: Mapping[Utterance, int], n: int, *, generator: np.random.Generator
+) -> dict[Utterance, NDArray[np.int64]]:
+    """Return ``n`` frame numbers, ascending, by utterance; utterances without any are left out.
+
+    ``available`` says how many frames each utterance has. Every speaker gives as many frames,
+    but for a rest that is drawn, and for speakers with fewer frames: these give all, and the
+    others more. A speaker's frames are drawn from all of his utterances at once, each frame
+    equally likely. The draw depends on the corpus, not on the order in which it was read.
+
+    Raises `UserError` if ``n`` is more than all frames.
+    """
+    speakers = [list(group) for _, group in groupby(sorted(available), lambda u: u.speaker)]
+    ends = [np.cumsum([available[utterance] for utterance in group]) for group in speakers]
+    shares = equal_shares([int(end[-1]) for end in ends], n, generator=generator)
+    drawn: dict[Utterance, NDArray[np.int64]] = {}
+    for group, end, share in zip(speakers, ends, shares, strict=True):
+        chosen = np.sort(generator.choice(int(end[-1]), size=share, replace=False))
+        owner = np.searchsorted(end, chosen, side="right")
+        for k in np.unique(owner):
+            drawn[group[k]] = chosen[owner == k] - (end[k] - available[group[k]])
+    return drawn
+
+
+def equal_shares(available: Sequence[int], n: int, *, generator: np.random.Generator) -> list[int]:
+    """Return how many of ``n`` each owner gives: equally many, but none more than he has.
+
+    >>> equal_shares([2, 100, 100], 20, generator=np.random.default_rng(0))
+    [2, 9, 9]
+    """
+    have = np.asarray(available, dtype=np.int64)
+    if n > have.sum():
+        raise UserError(
+            f"{n} frames asked for, but the corpus has {have.sum()}; lower speech.frames"
+        )
+    shares = np.zeros_like(have)
+    while (left := n - int(shares.sum())) > 0:
+        open_ = np.flatnonzero(shares < have)
+        if left < len(open_):
+            shares[generator.choice(open_, size=left, replace=False)] += 1
+        else:
+            shares[open_] += np.minimum(left // len(open_), have[open_] - shares[open_])
+    return [int(share) for share in shares]
 
 
 def extract(
@@ -93,63 +136,43 @@ def extract(
     are in memory.
 
     Raises `FormatError` or `ContentError` if corpus or alignments cannot be read or do not fit, and
-    `UserError` if the result is larger than the machine's memory.
+    `NotEnoughMemoryError` if the result does not fit into the memory that is available.
     """
     order = sorted(drawn)
     ends = np.cumsum([len(drawn[utterance]) for utterance in order])
     last_row = dict(zip(order, ends.tolist(), strict=True))
-    n = int(ends[-1])
-    needed = 4 * n * settings.dimension
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > memory:
-        raise UserError(
-            f"{n} vectors of {settings.dimension} numbers are {needed / 1e9:.0f} GB, more than the "
-            f"{memory / 1e9:.0f} GB of memory; lower speech.frames"
-        )
+    n, rate = int(ends[-1]), settings.sample_rate
+    memory.require(4 * n * settings.dimension, f"a matrix {n} × {settings.dimension}")
     x = np.empty((n, settings.dimension), dtype=np.float32)
     y = np.empty(n, dtype=np.int64)
     index = np.empty((n, 4), dtype=np.int64)
     speakers = {number: k for k, number in enumerate(sorted({u.speaker for u in order}))}
 
-    def fill(utterance: Utterance, flac: bytes) -> int:
+    def fill(utterance: Utterance, flac: bytes) -> None:
         frames = drawn[utterance]
-        waveform = decode(flac, source=utterance.source, sample_rate=settings.sample_rate)
+        waveform = decode(flac, source=utterance.source, sample_rate=rate)
         rows = slice(last_row[utterance] - len(frames), last_row[utterance])
         x[rows] = vectors(waveform, frames, settings)
         if alignments is None:
             y[rows] = speakers[utterance.speaker]
         else:
-            positions, rate = settings.label_positions(frames), settings.sample_rate
             alignment = alignments[utterance.name]
             if isinstance(alignment, Path):
                 alignment = read_textgrid(alignment)
+            positions = settings.label_positions(frames)
             y[rows] = alignment.labels(positions, sample_rate=rate, tolerance=settings.length)
         index[rows, :3] = (utterance.speaker, utterance.chapter, utterance.utterance)
         index[rows, 3] = frames
-        return len(waveform)
 
-    jobs = ((u, u.load()) for u in progress(utterances(source, subset)) if u in drawn)
-    samples = sum(_in_threads(fill, jobs, threads))
-    names = tuple(map(str, speakers)) if alignments is None else PHONES
-    return Frames(x, y, index, names, samples / settings.sample_rate)
-
-
-def _in_threads(
-    fill: Callable[[Utterance, bytes], int], jobs: Iterable[tuple[Utterance, bytes]], threads: int
-) -> Iterator[int]:
-    """Yield results in order; no more than two jobs for each thread are waiting.
-
-    Threads are enough: decoding, filterbank and decompression run outside the interpreter's lock.
-    """
-    waiting: deque[Future[int]] = deque()
+    # Threads are enough: decoding, filterbank and decompression run outside the interpreter's lock.
+    waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        try:
-            for job in jobs:
-                waiting.append(pool.submit(fill, *job))
-                if len(waiting) >= 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        for utterance in progress(utterances(source, subset)):
+            if utterance in drawn:
+                waiting.append(pool.submit(fill, utterance, utterance.load()))
+            if len(waiting) >= 2 * threads:  # no more than these are in memory
+                waiting.popleft().result()
+        for future in waiting:
+            future.result()
+    names = tuple(map(str, speakers)) if alignments is None else PHONES
+    return Frames(x, y, index, names)

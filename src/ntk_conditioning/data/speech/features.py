@@ -24,7 +24,8 @@ class FeatureSettings:
     Times are in milliseconds, frequencies in hertz; ``high_freq`` counts down from half the
     sample rate when it is not positive. A vector holds the frames from ``stack_left`` before to
     ``stack_right`` after a frame. A frame's label is that of the time ``label_offset_ms`` after
-    its start. Settings that contradict each other raise `UserError`.
+    its start. ``dither`` other than 0 adds noise that no seed repeats. Settings that contradict
+    each other raise `UserError`.
     """
 
     sample_rate: int = 16000
@@ -54,9 +55,7 @@ class FeatureSettings:
                 f"frame_shift_ms {self.frame_shift_ms:g} and frame_length_ms "
                 f"{self.frame_length_ms:g} are less than a sample at {self.sample_rate} Hz"
             )
-        if self.dither != 0:
-            raise UserError("dither adds noise that no seed repeats; it must be 0")
-        if self.window not in get_args(Window):
+        if self.window not in get_args(Window):  # with which the library ends the process
             raise UserError(f"window {self.window} is not one of {', '.join(get_args(Window))}")
 
     @property
@@ -108,14 +107,12 @@ def filterbank(waveform: NDArray[np.int16], settings: FeatureSettings) -> NDArra
     return np.array(frames, dtype=np.float32).reshape(-1, settings.num_mel_bins)
 
 
-def normalized(features: NDArray[np.floating]) -> NDArray[np.float64]:
+def normalized(features: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return features (T, bins) with mean 0 and variance 1 in each bin; a constant bin is 0."""
     x = features.astype(np.float64)
-    constant = x.min(axis=0) == x.max(axis=0)  # exactly: the rounded mean differs from the value
-    x -= x.mean(axis=0)
-    x[:, constant] = 0
+    x -= x.mean(axis=0)  # exact where a bin is constant, as sums of single precision are
     deviation = np.sqrt(np.mean(x * x, axis=0))
-    return np.asarray(x / np.where(constant, 1, deviation))
+    return np.asarray(x / np.where(deviation > 0, deviation, 1))
 
 
 def stacked(
@@ -138,8 +135,7 @@ def vectors(
     waveform: NDArray[np.int16], frames: NDArray[np.int64], settings: FeatureSettings
 ) -> NDArray[np.float32]:
     """Return the vectors (len(frames), dimension) of some frames of one utterance."""
-    x: NDArray[np.floating] = filterbank(waveform, settings)
-    if settings.normalization == "utterance":
-        x = normalized(x)
+    energies = filterbank(waveform, settings)
+    x = normalized(energies) if settings.normalization == "utterance" else energies
     x = stacked(x, frames, left=settings.stack_left, right=settings.stack_right)
     return x.astype(np.float32)

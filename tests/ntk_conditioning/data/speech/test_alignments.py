@@ -56,6 +56,9 @@ def test_boundaries_belong_to_the_later_phone_and_the_last_goes_on_for_a_frame(t
     # Frame 21, from 0.21 to 0.235 s, has its middle on the second boundary.
     middles = FeatureSettings().label_positions(np.array([20, 21]))
     assert phones_at(alignment, *middles) == ["HH", "AH"]
+    # 1600.64 and 3200.64 are rounded
+    two = Alignment("a", np.array([0, 1]), np.array([0.10004, 0.3]), np.array([0.20004, 0.4]))
+    assert phones_at(two, 1600, 1601, 3200, 3201) == ["SIL", "AA", "AA", "SIL"]
     assert phones_at(alignment, 7999, 8000, 8399) == ["SPN"] * 3
     with pytest.raises(UserError, match=r"a\.TextGrid: the phones end at 0\.500 s, .*0\.525"):
         phones_at(alignment, 8400)
@@ -88,7 +91,7 @@ def test_utterances_in_a_ctm_file_are_separated_and_sorted_and_a_gap_is_silence(
         ("1-2-3 1 zero 0.1 AH0", "line 2 is not"),
         ("1-2-3 1 0.05 0.1 AH0", "interval 1 from 0.05 to 0.15 s overlaps the one before"),
         ("1-2-3 1 0.2 -0.1 AH0", "overlaps the one before, or ends before it starts"),
-        ("1-2-3 1 nan 0.1 AH0", "a time is not a finite number"),
+        ("1-2-3 1 nan 0.1 AH0", "interval 1 from nan to nan s overlaps"),
         ("1-2-3 1 0.2 0.1 HELLO", "'HELLO' is no phone of ARPAbet"),
         ("\udcff", "cannot be read as a CTM file"),
     ],

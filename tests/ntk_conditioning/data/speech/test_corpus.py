@@ -34,21 +34,16 @@ def test_archive_and_tree_are_alike_wherever_the_tree_starts(tmp_path):
     with pytest.raises(ContentError, match="has no folder dev-clean and no LibriSpeech/dev-clean"):
         content(tree, "dev-clean")
     archive.write_bytes(archive.read_bytes()[:-20])
-    with pytest.raises(FormatError, match=r"small\.tar\.gz: .*fetch it again"):
+    with pytest.raises(FormatError, match=r"small\.tar\.gz cannot be read as a tar archive: "):
         content(archive)
 
 
-MISPLACED = {"19/198/19_198_0000": "not called <speaker>-<chapter>-<utterance>.flac"}
-MISPLACED |= {"19/198/18-198-0000": "is not in the folder 18/198"}
-MISPLACED |= {"19/129766/19-198-0000": "is not in the folder 19/198"}
-
-
-@pytest.mark.parametrize(("new", "problem"), MISPLACED.items())
-def test_a_file_in_the_wrong_place_is_named(tmp_path, new, problem):
+@pytest.mark.parametrize("new", ["19/198/19_198_0000", "19/198/18-198-0000", "19/12/19-198-0000"])
+def test_a_file_in_the_wrong_place_is_named(tmp_path, new):
     target = corpora.make_tree(tmp_path) / "LibriSpeech" / SUBSET / f"{new}.flac"
     target.parent.mkdir(exist_ok=True)
     shutil.move(tmp_path / "LibriSpeech" / SUBSET / "19/198/19-198-0000.flac", target)
-    with pytest.raises(ContentError, match=re.escape(problem)):
+    with pytest.raises(ContentError, match=f"{new}.flac is not <speaker>/<chapter>/<speaker>-<ch"):
         content(tmp_path)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_conditioning.data.speech.corpus import Utterance
-from ntk_conditioning.data.speech.draw import draw_frames, equal_shares
+from ntk_conditioning.data.speech.extraction import draw_frames, equal_shares
 from ntk_conditioning.errors import UserError
 
 

@@ -1,0 +1,147 @@
+"""Images in the formats of MNIST and its kin (IDX), SVHN (MATLAB) and CIFAR-10 (binary)."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ntk_conditioning.data.archives import (
+    ContentError,
+    FormatError,
+    open_unpacked,
+    reading,
+    require_unpackable,
+    tar_files,
+)
+from ntk_conditioning.data.samples import RawSamples
+from ntk_conditioning.files import require_sha256
+
+FOLDER = "cifar-10-batches-bin"
+BATCHES: Mapping[str, tuple[str, ...]] = {
+    "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+    "test": ("test_batch.bin",),
+}
+_RECORD = 1 + 3 * 32 * 32
+
+
+def read_idx(x: Path, y: Path | None) -> RawSamples:
+    """Return the arrays of an IDX file of features and, if given, one of labels.
+
+    The format (Y. LeCun, the MNIST page): two zero bytes, a byte for the element type, a byte for
+    the number of dimensions, each dimension as a big-endian 32-bit integer, then the elements, the
+    last dimension fastest. Both files hold unsigned bytes, type 8, as MNIST's do, plain or packed
+    with gzip. Nothing may be missing and nothing may follow.
+
+    Raises `MissingFileError`, or `FormatError` if a file is anything else.
+    """
+    return RawSamples(_array(x), None if y is None else _array(y), str(x), str(y))
+
+
+def _array(path: Path) -> NDArray[np.uint8]:
+    with open_unpacked(path, "an IDX file") as stream:
+        content = stream.read()
+        if content[:3] != b"\0\0\x08":
+            raise FormatError(
+                f"{path} starts with {content[:4]!r}, not as an IDX file of unsigned bytes; fetch "
+                "it again, or save other arrays as npz and take reader npz"
+            )
+        shape = np.frombuffer(content, ">u4", count=content[3], offset=4).tolist()
+        start = 4 + 4 * len(shape)
+        if 0 in shape or len(content) != start + math.prod(shape):
+            raise FormatError(
+                f"{path} has {len(content)} bytes, but its header announces "
+                f"{' × '.join(map(str, shape))} elements from byte {start} on; fetch it again"
+            )
+        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def read_svhn(
+    x: Path, *, sha256: Collection[str], classes: Sequence[int] | None = None
+) -> RawSamples:
+    """Return the images (n, 32, 32, 3) and labels 0 to 9 of one ``*_32x32.mat`` file.
+
+    An image has its rows first, then columns, then red, green and blue, so that it can be shown
+    as it is. The file has images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), both bytes, and
+    writes the digit 0 as label 10 (Netzer et al. 2011). ``classes`` keeps only these digits.
+
+    Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for SciPy takes a
+    damaged tag at its word, and some flipped bits end the process with a segmentation fault;
+    `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
+    """
+    from scipy.io import loadmat, whosmat
+
+    require_sha256(x, sha256 or ["that of its entry, which must be given"])
+    with reading(x, "a MATLAB file of version 5 to 7"):
+        variables = {name: (kind, shape) for name, shape, kind in whosmat(x)}
+        n = variables.get("X", ("", (0,)))[1][-1]
+        if not n or [variables.get(name) for name in "Xy"] != [
+            ("uint8", (32, 32, 3, n)),
+            ("uint8", (n, 1)),
+        ]:
+            raise ContentError(
+                f"{x} holds {variables}, not X, uint8 of (32, 32, 3, n), and y, uint8 of (n, 1); "
+                "take a file of the cropped digits, *_32x32.mat"
+            )
+        require_unpackable(x, math.prod(variables["X"][1]), packed=x.stat().st_size)
+        arrays = loadmat(x, variable_names=["X", "y"])
+    digits = arrays["y"][:, 0]
+    if len(wrong := np.flatnonzero((digits < 1) | (digits > 10))):
+        raise ContentError(
+            f"{x}: y, row {wrong[0]} is {digits[wrong[0]]}; SVHN's labels are 1 to 10, 10 for 0"
+        )
+    images = np.ascontiguousarray(np.moveaxis(arrays["X"], 3, 0))
+    return RawSamples(images, digits % 10, f"{x} (X)", f"{x} (y)").of_classes(classes)
+
+
+def read_cifar10(
+    path: Path,
+    *,
+    split: Literal["train", "test"] = "train",
+    classes: Sequence[int] | None = None,
+) -> RawSamples:
+    """Return the images (n, 32, 32, 3) and labels 0 to 9 of the training or the test batches.
+
+    An image has its rows first, then columns, then red, green and blue, so that it can be shown
+    as it is, like SVHN's. ``path`` is the archive ``cifar-10-binary.tar.gz``, or the folder
+    ``cifar-10-batches-bin`` or the one around it. A batch is a row of records (Krizhevsky 2009,
+    the dataset's page): a byte for the label, then 1024 bytes each of red, green and blue, row by
+    row; how many records is not prescribed. ``classes`` keeps only these.
+
+    Raises `FormatError` if the archive or a batch is damaged, and `ContentError` if a batch is
+    missing, or a class has no image.
+    """
+    names = BATCHES[split]
+    if path.is_dir():
+        folder = path / FOLDER if (path / FOLDER).is_dir() else path
+        paths = [folder / name for name in names]
+        batches = {path.name: path.read_bytes() for path in paths if path.is_file()}
+    else:
+        files = tar_files(path, lambda name: PurePosixPath(name).name in names)
+        batches = {PurePosixPath(name).name: content for name, content in files}
+    records = []
+    for name in names:
+        if name not in batches:
+            raise ContentError(
+                f"{path} has no {name}; take CIFAR-10's binary version, cifar-10-binary.tar.gz, or "
+                f"the folder {FOLDER} that it holds"
+            )
+        if not batches[name] or len(batches[name]) % _RECORD:
+            raise FormatError(
+                f"{path}: {name} has {len(batches[name])} bytes, not a multiple of {_RECORD}, its "
+                "records; fetch it again"
+            )
+        batch = np.frombuffer(batches[name], np.uint8).reshape(-1, _RECORD)
+        if len(wrong := np.flatnonzero(batch[:, 0] > 9)):
+            raise FormatError(
+                f"{path}: {name}, record {wrong[0]} has label {batch[wrong[0], 0]}, not 0 to 9; "
+                "fetch it again"
+            )
+        records.append(batch)
+    everything = np.concatenate(records)
+    planes = everything[:, 1:].reshape(-1, 3, 32, 32)
+    images = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
+    samples = RawSamples(images, everything[:, 0], str(path), f"{path} (labels)")
+    return samples.of_classes(classes)

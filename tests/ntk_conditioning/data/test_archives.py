@@ -1,0 +1,169 @@
+"""Archives are read whole and in order; what a small file may hold is limited before it is read."""
+
+import gzip
+import io
+import tarfile
+import tracemalloc
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ntk_conditioning.data import archives
+from ntk_conditioning.data.archives import FormatError, tar_files
+from ntk_conditioning.data.readers.images import FOLDER, read_cifar10, read_idx, read_svhn
+from ntk_conditioning.data.readers.tables import read_csv, read_npz, read_parquet
+from ntk_conditioning.data.speech.corpus import decode
+from ntk_conditioning.files import MissingFileError, sha256
+from tests.ntk_conditioning.data.speech.corpora import UTTERANCES
+from tests.support.sources import svhn_bytes, tar_bytes
+
+FILES = {"set/a.bin": b"a" * 700, "set/empty": b"", "set/b.bin": bytes(range(256)) * 4}
+FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
+NAMES = st.text("abc/ü", min_size=1, max_size=150).filter(lambda name: all(name.split("/")))
+MEMBERS = st.dictionaries(NAMES, st.binary(max_size=1500), max_size=4)
+
+
+def write(folder, content, packed=False):
+    (folder / "set.tar").write_bytes(gzip.compress(content, 1) if packed else content)
+    return folder / "set.tar"
+
+
+def contents(path, wanted=bool):
+    return dict(tar_files(path, wanted))
+
+
+def special(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    header = tarfile.TarInfo(name)
+    header.type, header.linkname = kind, target
+    return header
+
+
+@given(MEMBERS, st.sampled_from(FORMATS), st.booleans())
+def test_round_trip_without_folders(tmp_path_factory, files, kind, packed):
+    folder = special("set", tarfile.DIRTYPE)
+    try:
+        whole = tar_bytes(files, folder, folder, format=kind)
+    except ValueError:  # ustar's names are short
+        return
+    path = write(tmp_path_factory.getbasetemp(), whole, packed=packed)
+    assert list(contents(path).items()) == list(files.items())
+    assert contents(path, lambda name: False) == {}
+
+
+KINDS = (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)
+LINKS = [special("x", tarfile.SYMTYPE, "/etc/passwd"), special("x", tarfile.LNKTYPE, "set/a.bin")]
+OUTSIDE = [special(name) for name in ("../x", "set/../../x", "/etc/x")]
+TWICE = [special(name) for name in ("set/a.bin", "./set//a.bin")]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [*OUTSIDE, *TWICE, special("set/..", tarfile.DIRTYPE), *LINKS, *map(special, "xxx", KINDS)],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_no_dataset_needs_is_refused(tmp_path, member, packed):
+    with pytest.raises(FormatError, match=r"set.tar: member .* is a link or a device, stands outs"):
+        contents(write(tmp_path, tar_bytes(FILES, member), packed=packed))
+
+
+def test_other_files_are_named(tmp_path):
+    for content in (b"", b"text", b"PK\3\4" + bytes(2000), gzip.compress(tar_bytes(FILES)) + b"x"):
+        with pytest.raises(FormatError, match=r"set.tar cannot be read as a tar archive: .* again"):
+            contents(write(tmp_path, content))
+    with pytest.raises(MissingFileError, match="absent does not exist"):
+        contents(tmp_path / "absent")
+    assert contents(write(tmp_path, tar_bytes({}))) == {}
+    packed = bytearray(gzip.compress(tar_bytes({}) + bytes(3 << 20)))
+    packed[-8] ^= 1  # gzip's checksum, which is compared at the end
+    with pytest.raises(FormatError, match=r"set.tar cannot be read as a tar archive: CRC check f"):
+        contents(write(tmp_path, packed))
+
+
+PART = gzip.compress(bytes(1 << 24))
+ZEROS = PART * 4  # 64 MB in 64 kB
+HUGE = 99_999_999_999_999
+BATCH = f"{FOLDER}/data_batch_1.bin"
+
+
+def npz() -> bytes:
+    np.savez_compressed(stream := io.BytesIO(), x=np.zeros((2, 1 << 22)))
+    return stream.getvalue()
+
+
+def parquet() -> bytes:
+    pq.write_table(pa.table({"a": np.zeros(1 << 23)}), stream := io.BytesIO())
+    return stream.getvalue()
+
+
+def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """Return the header of a member without its content."""
+    member = special(name, kind)
+    member.size = size
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+def pax_tar(size: int) -> bytes:
+    """Return an archive with a member that nobody needs, and an extended header with its size."""
+    member = tarfile.TarInfo("other")
+    member.pax_headers = {"size": str(size)}
+    return tar_bytes({}, member, format=tarfile.PAX_FORMAT)
+
+
+def flac() -> bytes:
+    content = bytearray(UTTERANCES[0].read_bytes())
+    content[21] |= 0xF
+    content[22:26] = b"\xff" * 4
+    return bytes(content)
+
+
+def read_mat(path):
+    return read_svhn(path, sha256=[sha256(path)])
+
+
+def read_flac(path):
+    return decode(path.read_bytes(), source=str(path), sample_rate=16000)
+
+
+read_features = partial(read_idx, y=None)
+read_table = partial(read_csv, labels="label")
+MAT = {"n": 1 << 14, "X": np.zeros((32, 32, 3, 1 << 14), np.uint8)}
+BOMBS = {
+    "idx.gz": (
+        read_features,
+        gzip.compress(b"\0\0\x08\x01\x04\0\0\0") + ZEROS,
+        "holds 1179648 byt",
+    ),
+    "csv.gz": (read_table, gzip.compress(b"a,label\n") + ZEROS, "holds 1179648 byt"),
+    "npz": (read_npz, npz(), r"holds 671\d+ bytes"),
+    "parquet": (partial(read_parquet, labels=None), parquet(), "holds 67108864 bytes"),
+    "tar.gz": (read_cifar10, gzip.compress(header(BATCH, 1 << 26)) + ZEROS, r"holds 671\d+ byt"),
+    "tar.gz, long name": (
+        read_cifar10,
+        gzip.compress(header("", HUGE, tarfile.XHDTYPE)) + ZEROS,
+        "holds 2097152 byt",
+    ),
+    "tar, PAX size": (read_cifar10, pax_tar(HUGE), r"holds 100000000\d+ bytes"),
+    "tar, negative size": (read_cifar10, pax_tar(-5), "member 'other' is a link"),
+    "mat": (read_mat, svhn_bytes(**MAT), "holds 50331648 by"),
+    "flac": (read_flac, flac(), "holds 137438953470 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_a_small_file_may_hold_is_limited(tmp_path, monkeypatch, name):
+    read, content, problem = BOMBS[name]
+    monkeypatch.setattr(archives, "LIMIT", (1 << 20, 2))
+    (tmp_path / "file").write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match=f"file.* {problem}"):
+            read(tmp_path / "file")
+        most = 256 if name == "mat" else 8  # SciPy always unpacks 128 kB, be it to 128 MB
+        assert tracemalloc.get_traced_memory()[1] < most << 20
+    finally:
+        tracemalloc.stop()

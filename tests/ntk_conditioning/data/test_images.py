@@ -1,0 +1,176 @@
+"""Images are read as MNIST, SVHN and CIFAR-10 have them, and every fault names its file."""
+
+import gzip
+import hashlib
+
+import numpy as np
+import pytest
+import scipy.io
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.readers.images import BATCHES, FOLDER, read_cifar10, read_idx, read_svhn
+from ntk_conditioning.files import ChecksumError, MissingFileError
+from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
+
+IMAGES = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3) * 4  # up to 236
+PACKED = gzip.compress(idx_bytes(IMAGES), mtime=0)
+
+
+class TestIdx:
+    @given(hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=4)), st.booleans())
+    def test_round_trip(self, tmp_path_factory, array, packed):
+        path = tmp_path_factory.getbasetemp() / "file-idx"
+        path.write_bytes(gzip.compress(idx_bytes(array)) if packed else idx_bytes(array))
+        samples = read_idx(path, path)
+        np.testing.assert_array_equal(samples.x, array)
+        np.testing.assert_array_equal(samples.y, array)
+        assert read_idx(path, None).y is None
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            (b"", "starts with b'', not as an IDX file"),
+            (b"\0\0\x0d\x01", "starts with .*, or save other arrays as npz and take reader npz"),
+            (b"\0\0\x08\x02\0\0\0\x05", "cannot be read as an IDX file: .*fetch or save it again"),
+            (b"\0\0\x08\x02\0\0\0\x05\0\0\0\0", "has 12 bytes, but its header announces 5 × 0 el"),
+            (b"\0\0\x08\x01\0\0\0\x02" + b"7", "has 9 bytes, but .* 2 elements from byte 8 on"),
+            (b"\0\0\x08\x03" + b"\xff" * 12, "has 16 bytes, but"),
+            (b"\x1f\x8bnot gzip at all", "cannot be read as an IDX file"),
+            (PACKED + b"x", "cannot be read as an IDX file: Not a gzipped file"),
+            (PACKED * 2, "has 152 bytes, but .* 5 × 4 × 3 elements from byte 16 on"),
+        ],
+    )
+    def test_each_fault_is_named(self, tmp_path, content, problem):
+        (tmp_path / "good").write_bytes(idx_bytes(IMAGES))
+        (tmp_path / "file").write_bytes(content)
+        for x, y in (("good", "file"), ("file", "good")):
+            with pytest.raises(FormatError, match=f"file {problem}"):
+                read_idx(tmp_path / x, tmp_path / y)
+        with pytest.raises(MissingFileError, match="absent does not exist"):
+            read_idx(tmp_path / "absent", None)
+
+
+X = np.ones((32, 32, 3, 2), np.uint8)
+Y = np.array([[10], [1]], np.uint8)
+HDF5 = svhn_bytes()[:124] + b"\x00\x02IM"  # version 7.3
+DAMAGED = [svhn_bytes()[:-9], svhn_bytes()[:136] + b"no zlib!" * 9]
+
+
+class TestSvhn:
+    @pytest.fixture
+    def known(self, tmp_path):
+        def read(content, classes=None):
+            path = tmp_path / "train_32x32.mat"
+            path.write_bytes(content)
+            return read_svhn(path, sha256=[hashlib.sha256(content).hexdigest()], classes=classes)
+
+        return read
+
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_images_and_their_label_0(self, known, tmp_path, packed):
+        content = svhn_bytes(300, packed=packed, note="a text", z=np.eye(3))
+        samples, reference = known(content), scipy.io.loadmat(tmp_path / "train_32x32.mat")
+        for image in range(300):
+            np.testing.assert_array_equal(samples.x[image], reference["X"][..., image])
+        digits = reference["y"][:, 0]
+        np.testing.assert_array_equal(samples.y, np.where(digits == 10, 0, digits))
+        assert (samples.x.dtype, samples.x.flags.c_contiguous) == (np.uint8, True)
+        some = known(content, [9, 0])
+        np.testing.assert_array_equal(some.x, samples.x[np.isin(samples.y, [0, 9])])
+        with pytest.raises(ContentError, match=r"train_32x32.mat \(y\): no sample is of class 3"):
+            known(svhn_bytes(X=X, y=Y), [0, 1, 3])
+
+    def test_a_file_of_unknown_checksum_is_not_even_opened(self, tmp_path):
+        (tmp_path / "train.mat").write_bytes(b"no MATLAB file")
+        for known, problem in (((), "that of its entry, which must be given"), (["00"], "00")):
+            with pytest.raises(ChecksumError, match=f"train.mat has sha256 .*, not {problem}"):
+                read_svhn(tmp_path / "train.mat", sha256=known)
+
+    @pytest.mark.parametrize(
+        ("variables", "problem"),
+        [
+            ({"y": None}, "holds {'X': .*}, not X, uint8 of"),
+            ({"X": None, "b": 1}, "holds {.*}, not X"),
+            ({"X": X[:28, :28]}, r"holds {'X': \('uint8', \(28, 28, 3, 2\)\), .*}, not X"),
+            ({"X": X[..., :0], "y": Y[:0]}, "holds"),
+            ({"X": X.astype(float)}, r"holds {'X': \('double'"),
+            ({"X": {"a": 1}}, r"holds {'X': \('struct'"),
+            ({"y": Y[:1]}, "holds"),
+            ({"y": np.array([[10], [0]], np.uint8)}, "y, row 1 is 0; SVHN's labels are 1"),
+            ({"y": np.array([[11], [1]], np.uint8)}, "y, row 0 is 11; SVHN's labels"),
+        ],
+    )
+    def test_other_contents_are_named(self, known, variables, problem):
+        with pytest.raises(ContentError, match=f"train_32x32.mat.*{problem}") as caught:
+            known(svhn_bytes(**variables))
+        assert len(str(caught.value).splitlines()) == 1
+
+    @pytest.mark.parametrize("content", [b"", b"MATLAB 5.0", HDF5, b"x" * 200, *DAMAGED])
+    def test_other_files_are_named(self, known, content):
+        with pytest.raises(FormatError, match=r"train_32x32.mat cannot be read as a MATLAB file"):
+            known(content)
+
+
+RECORD = 3073
+GOOD = cifar_batches(2, 1, 1, 3, 1, 2)
+
+
+def archive(folder, members, *, prefix=f"{FOLDER}/"):
+    path = folder / "cifar-10-binary.tar.gz"
+    content = tar_bytes({prefix + name: content for name, content in members.items()})
+    path.write_bytes(gzip.compress(content, 1))
+    return path
+
+
+def both(folder, members):
+    """Return the members in an archive and in a folder."""
+    inner = folder / "unpacked" / FOLDER
+    inner.mkdir(parents=True)
+    for name, content in members.items():
+        (inner / name).write_bytes(content)
+    return archive(folder, members), inner
+
+
+class TestCifar:
+    @pytest.mark.parametrize("split", BATCHES)
+    def test_images_and_labels(self, tmp_path, split):
+        content = b"".join(GOOD[name] for name in BATCHES[split])
+        packed, inner = both(tmp_path, GOOD)
+        for path in (packed, inner, inner.parent):
+            samples = read_cifar10(path, split=split)
+            assert samples.y.tolist() == list(content[::RECORD])
+            assert (samples.x.shape, samples.x.dtype) == ((len(samples.y), 32, 32, 3), np.uint8)
+            for n, row, column, colour in np.ndindex(samples.x.shape):
+                place = n * RECORD + 1 + 1024 * colour + 32 * row + column
+                assert samples.x[n, row, column, colour] == content[place]
+        others = {"readme.html": b"<html>", "batches.meta.txt": b"airplane\n", "more.bin": b"x"}
+        for prefix in ("", f"./{FOLDER}/", "elsewhere/"):  # nor does the members' order matter
+            path = archive(tmp_path, others | dict(reversed(GOOD.items())), prefix=prefix)
+            np.testing.assert_array_equal(read_cifar10(path, split=split).x, samples.x)
+
+    def test_classes_keep_their_numbers(self, tmp_path):
+        path = archive(tmp_path, cifar_batches(*[20] * 6))
+        everything, some = read_cifar10(path), read_cifar10(path, classes=[2, 0])
+        assert set(some.y.tolist()) == {0, 2}
+        np.testing.assert_array_equal(some.x, everything.x[np.isin(everything.y, [0, 2])])
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            (None, "has no data_batch_3.bin; take CIFAR-10's binary version, cifar-10-binary"),
+            (b"", "data_batch_3.bin has 0 bytes, not a multiple of 3073"),
+            (bytes(2 * RECORD + 5), "has 6151 bytes, not a multiple of 3073"),
+            (bytes(RECORD) + b"\x0a" + bytes(3072), r"bin, record 1 has label 10, not 0 to 9"),
+        ],
+    )
+    def test_a_wrong_batch_is_named(self, tmp_path, content, problem):
+        members = {**GOOD, "data_batch_3.bin": content}
+        for path in both(tmp_path, {k: v for k, v in members.items() if v is not None}):
+            with pytest.raises((ContentError, FormatError), match=f"{path.name}.*{problem}"):
+                read_cifar10(path)
+            read_cifar10(path, split="test")  # which it is no part of
+        with pytest.raises(MissingFileError, match="absent does not exist"):
+            read_cifar10(tmp_path / "absent")

@@ -1,0 +1,100 @@
+"""Draws and blocks are of their seed, disjoint and sorted, and never more than there is."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ntk_conditioning import seeds
+from ntk_conditioning.data.subsets import (
+    SubsetError,
+    draw,
+    draw_blocks,
+    draw_on_sphere,
+    draw_two_classes,
+    seed_stream,
+)
+
+CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
+
+
+def drawn(n, seed=1, classes=None):
+    return draw("tiny", 20, n, generator=seed_stream(seed), classes=classes)
+
+
+def test_seeds_draw_their_own_rows_again_and_again_in_order():
+    rows = drawn(8)
+    assert (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(drawn(8), rows)
+    assert not np.array_equal(drawn(8, seed=2), rows)
+    x = np.random.default_rng(0).standard_normal((20, 3))
+    units = x[rows] / np.linalg.norm(x[rows], axis=1)[:, None]
+    np.testing.assert_array_equal(draw_on_sphere("tiny", x, 8, seed=1), units)
+
+
+def test_the_draw_is_a_stream_beside_that_of_the_values():
+    """A Gaussian dataset of the same seed is drawn from the parent."""
+    values = seeds.generator(1, "data").standard_normal(100)
+    assert not np.isin(seed_stream(1).standard_normal(100), values).any()
+    (expected,) = np.random.SeedSequence([1, 0]).spawn(1)
+    assert seed_stream(1).random() == np.random.default_rng(expected).random()
+
+
+def test_classes_share_a_draw_evenly_or_two_of_them_with_signs():
+    for n, counts in (3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3]):
+        rows = drawn(n, classes=CLASSES)
+        assert np.unique_counts(CLASSES[rows]).counts.tolist() == counts
+    rows, signs = draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1))
+    assert sorted(CLASSES[rows]) == [3] * 3 + [7] * 3
+    np.testing.assert_array_equal(signs, np.where(CLASSES[rows] == 3, -1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("n", "classes", "problem"),
+    [
+        (21, None, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
+        (1, None, "it must be 2 to 20"),
+        (2, CLASSES, "tiny: 2 samples cannot hold each of 3 classes"),
+        (12, CLASSES, "tiny: class 7 has 3 samples, but a balanced draw of 12 takes 4; at most 9"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(n, classes, problem):
+    with pytest.raises(SubsetError, match=problem):
+        drawn(n, classes=classes)
+
+
+def test_two_classes_that_are_not_there_are_named():
+    for labels, classes, problem in (
+        (None, None, "no labels"),
+        (CLASSES, [3, 4], r"\[3, 4\] are not"),
+    ):
+        with pytest.raises(SubsetError, match=f"tiny.*{problem}"):
+            draw_two_classes("tiny", labels, 2, generator=seed_stream(1), classes=classes)
+
+
+def blocks(n, size, count, seed=1):
+    return draw_blocks(n, size=size, count=count, generator=seeds.generator(seed, "blocks"))
+
+
+@given(st.integers(1, 50), st.integers(0, 150))
+def test_blocks_are_disjoint_and_inside(size, more):
+    n = size + more
+    members = np.concatenate(every := blocks(n, size, "all"))
+    assert [len(block) for block in every] == [size] * (n // size)
+    assert all((np.diff(block) > 0).all() for block in every)
+    assert len(set(members.tolist())) == len(members)
+    assert 0 <= members.min() <= members.max() < n
+
+
+def test_fewer_blocks_are_the_first_of_more_and_all_is_the_dataset_in_its_order():
+    few, many, others = blocks(100, 10, 3), blocks(100, 10, "all"), blocks(100, 10, 3, seed=2)
+    np.testing.assert_array_equal(few, many[:3])
+    assert not np.array_equal(few, others)
+    (block,) = blocks(7, "all", 1)
+    assert block.tolist() == list(range(7))
+
+
+@pytest.mark.parametrize(("size", "count"), [(8, 1), (8, "all"), (4, 2), ("all", 2)])
+def test_blocks_that_do_not_fit_are_refused(size, count):
+    with pytest.raises(SubsetError):
+        blocks(7, size, count)
