@@ -208,7 +208,9 @@ def lemma_1(setting: Setting) -> Measurements:
 def lemma_3(setting: Setting) -> Measurements:
     """Measure |grad α (grad α)^T| and |α| in [m, m, m]: Eq. (27), and their powers of m.
 
-    C_α² is the largest |α|²/m of all layers, the sample's 1 included.
+    C_α² is the largest |α|²/m of all layers, the sample's 1 included. For hidden layer l, the
+    paper's l - 1, the bound is L_σ² C_α² times the sum over k < l of (9 L_σ²)^k. The last line of
+    Eq. (27) has l (9 L_σ²)^l for that sum, which is no less only if 9 L_σ² >= 1.
     """
     for row, name, seed in grid(activation=(*ACTIVATIONS, "sigmoid"), seed=setting.seeds):
         norms, lengths = [], []
@@ -219,9 +221,10 @@ def lemma_3(setting: Setting) -> Measurements:
             lengths.append(np.sqrt(np.multiply(squares[1:], width)))
             norms.append([each.jacobian_norm for each in angles((width,) * 3, name, seed)])
             for layer, norm in enumerate(norms[-1], start=1):
-                printed = theory.jacobian_bound_printed(layer, slope, max(squares))
-                right = theory.jacobian_bound(layer, slope, max(squares))
-                yield row("jacobian_norm", norm, printed, right, depth=layer, width=width)
+                size, base = slope**2 * max(squares), 9 * slope**2
+                printed, right = layer * base**layer, sum(base**k for k in range(layer))
+                keys = {"depth": layer, "width": width}
+                yield row("jacobian_norm", norm, printed * size, right * size, **keys)
         for statement, values in (("jacobian_exponent", norms), ("length_exponent", lengths)):
             for layer, by_width in enumerate(np.transpose(values), start=1):
                 yield row(statement, exponent(WIDTHS, by_width), depth=layer)
