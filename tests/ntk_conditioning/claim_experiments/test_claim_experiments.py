@@ -12,8 +12,8 @@ import torch
 
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
-from ntk_conditioning.claim_experiments.liu2022transition import assemblies, normals
+from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, norms
+from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.errors import UserError
@@ -79,11 +79,10 @@ def test_a_paper_without_experiments_is_named():
 
 
 def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
-    q, rho = np.array([0.5, 4.0]), np.array([0.9, -0.3])
-    w = 1 - rho[:, None]
+    q, w = np.array([0.5, 4.0]), np.array([[0.1], [1.3]])
     erf, one, two = dual(activations.get("erf"), q), slice(0, 1), slice(1, 2)
     exact, _ = erf.cosine_distances(one, two, w, np.arccos(1 - w))
-    result = correlations.correlation_of("erf", q[:1], q[1:], rho)
+    result = norms.correlation_of("erf", q[:1], q[1:], 1 - w[:, 0])
     assert result == pytest.approx(1 - exact[:, 0], abs=1e-9)
 
 
@@ -116,11 +115,6 @@ def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
         assert count == np.count_nonzero((np.abs(roots.imag) < 1e-12) & (roots.real > 0))
 
 
-def test_depth_zero_has_the_covariance_of_the_sphere():
-    row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
-    assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
-
-
 @pytest.mark.parametrize("name", ["tanh", "softplus"])
 def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
     rng = np.random.default_rng(3)
@@ -129,7 +123,7 @@ def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
     first, last = rng.standard_normal((7, 5)), rng.standard_normal(7)
     change = torch.from_numpy(np.concatenate([first.ravel(), last]))
     scaled, (w, v) = x.numpy() / math.sqrt(5), (weight.numpy() for weight in model.weights)
-    term = assemblies.quadratic_term(activations.get(name), w @ scaled, v[0], first @ scaled, last)
+    term = hessians.quadratic_term(activations.get(name), w @ scaled, v[0], first @ scaled, last)
     assert term == pytest.approx(Expansion(model, x).quadratic_term(change), rel=1e-10)
 
 
@@ -137,7 +131,7 @@ def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
 def test_hessian_norms_of_blocks_are_those_of_dense_hessians(kind: str):
     """With one input of 1 the block of a neuron is all that it has."""
     tanh, rng = activations.get("tanh"), np.random.default_rng(5)
-    norm = assemblies.two_layer_norm(tanh, kind, 6, np.random.default_rng(5))
+    norm = hessians.two_layer_norm(tanh, kind, 6, np.random.default_rng(5))
     w = torch.from_numpy(rng.standard_normal((6, 1)))
     u = rng.standard_normal(6) if kind == "normal" else rng.choice([-1.0, 1.0], 6)
     model = draw_network(1, [6], activation="tanh", generator=rng)
