@@ -5,7 +5,6 @@ theorem, Eq. (7) and Corollaries 6 and 10.
 """
 
 import math
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -54,16 +53,16 @@ EQUAL_SIZES, EQUAL_SEPARATIONS = (2, 4), (0.25, 0.3, 0.5, 0.9)
 
 
 class CorrelationMap:
-    """σ̂ of an activation, by name or itself; of samples of norm 1.
+    """σ̂ of an activation, by name or itself; of samples of squared norm ``q``.
 
-    ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
+    Of norm 1, ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
     (Definition 2) and ``mu_tilde`` that of non-affinity (Definition 29); ``fixed_point`` is ρ̄ and
     ``slope_at_one`` σ̂'(1) = E σ'(z)².
     """
 
-    def __init__(self, activation: Activation | str) -> None:
+    def __init__(self, activation: Activation | str, q: float = 1.0) -> None:
         activation = activations.get(activation)
-        self._dual = dual(activation, np.ones(1))
+        self._dual = dual(activation, np.array([q]))
         self.slope_at_one = float(self._dual.slopes[0])
         self.fixed_point = fixed_point(activation).rho
         first = expansion(activation, count=2).coefficients
@@ -86,9 +85,9 @@ class CorrelationMap:
             w, _ = self.cosine_distances(w)
         return np.asarray(1 - w)
 
-    def path(self, rho: Array) -> Array:
+    def path(self, rho: ArrayLike) -> Array:
         """Return ρ after 0, 1, … layers, until nothing changes or LAYERS are done."""
-        w = [1 - rho]
+        w = [1 - np.asarray(rho, dtype=np.float64)]
         for _ in range(LAYERS):
             w.append(self.cosine_distances(w[-1])[0])
             if np.abs(w[-1] - w[-2]).max() < SETTLED / 10:
@@ -155,24 +154,26 @@ def fixed_points(setting: Setting) -> Measurements:
         if gap := 1 - at:
             margin = (rho - layer(rho)) / (share * (1 - share) * gap**2) - mu
             yield row("lemma_32_margin", margin.min())
-        for case, margins in enumerate(_lemma_34(layer), start=1):
-            if margins.size:
-                yield row("lemma_34_margin", margins.min(), at=case)
+        for case, margin in enumerate(_lemma_34(layer), start=1):
+            if margin.size:
+                yield row("lemma_34_margin", margin.min(), at=case)
 
 
-def _lemma_34(layer: CorrelationMap) -> Iterator[Array]:
-    """Yield by how much each case of Lemma 34 exceeds what it bounds, over the distance."""
+def _lemma_34(layer: CorrelationMap) -> list[Array]:
+    """Return by how much each case of Lemma 34 exceeds what it bounds, over the distance."""
     at, mu = layer.fixed_point, layer.mu_tilde
     middle = (1 + at) / 2
     delta = (1 - middle) * np.concatenate([NEAR, np.linspace(0.02, 1, 99)])
-    yield (layer.cosine_distances(delta)[0] - delta * (1 + mu / 2 * (1 - at))) / (1 - at or 1)
-    rho = np.linspace(at, middle, 101)[1:-1]
-    yield (1 - mu / 2 * (1 - at)) * np.abs(rho - at) - np.abs(layer(rho) - at)
-    rho = np.linspace(0, at, 101)[:-1] if at else np.empty(0)
-    yield float(layer.slope(at)) * np.abs(rho - at) - np.abs(layer(rho) - at)
-    rho = -np.linspace(0, 1, 101)[1:]
-    after = layer(rho)
-    yield np.minimum(layer(-rho) - np.abs(after), after - rho - float(layer(0.0)))
+    above = np.linspace(at, middle, 101)[1:-1]
+    below = np.linspace(0, at, 101)[:-1] if at else np.empty(0)
+    negative = -np.linspace(0, 1, 101)[1:]
+    after = layer(negative)
+    return [
+        (layer.cosine_distances(delta)[0] - delta * (1 + mu / 2 * (1 - at))) / (1 - at or 1),
+        (1 - mu / 2 * (1 - at)) * np.abs(above - at) - np.abs(layer(above) - at),
+        float(layer.slope(at)) * np.abs(below - at) - np.abs(layer(below) - at),
+        np.minimum(layer(-negative) - np.abs(after), after - negative - float(layer(0.0))),
+    ]
 
 
 def convergence(setting: Setting) -> Measurements:
@@ -296,14 +297,12 @@ def _ntk_correlations(layer: CorrelationMap, rho: float, depth: int) -> Array:
 
 def assumptions(setting: Setting) -> Measurements:
     """Measure the δ of Assumption B over that of A, of random and of equally correlated samples."""
+    grams = []
     for row, seed in grid(n=N, d=2 * N, seed=setting.seeds):
         x = on_sphere(seed, N, 2 * N)
-        yield row("assumption_b", _assumption_b(x @ x.T))
+        grams.append((row, x @ x.T))
     for row, n, delta in grid(n=EQUAL_SIZES, at=EQUAL_SEPARATIONS):
-        yield row("assumption_b", _assumption_b(1 - delta * (1 - np.eye(n))))
-
-
-def _assumption_b(gram: Array) -> float:
-    """Return the smallest eigenvalue over 1 less the largest correlation."""
-    apart = 1 - np.abs(gram - np.eye(len(gram))).max()
-    return float(np.linalg.eigvalsh(gram)[0] / apart)
+        grams.append((row, 1 - delta * (1 - np.eye(n))))
+    for row, gram in grams:
+        apart = 1 - np.abs(gram - np.eye(len(gram))).max()
+        yield row("assumption_b", np.linalg.eigvalsh(gram)[0] / apart)

@@ -28,7 +28,6 @@ from ntk_conditioning.claim_experiments.numerics import (
     network,
     on_sphere,
 )
-from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks import activations
@@ -66,7 +65,7 @@ def decay(setting: Setting) -> Measurements:
     1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal.
     """
     for kind, (name, scale) in KINDS.items():
-        series, limit = scaled(name, scale), _limit(name, scale)
+        series, limit = scaled(name, scale), CorrelationMap(name, scale**2)
         mu = series.non_linearity
         square = 1 / (mu * (2 - mu))
         mean = series.coefficients[2] ** 2 / series.square / mu * square
@@ -79,22 +78,13 @@ def decay(setting: Setting) -> Measurements:
             yield row(f"{kind}_size", math.sqrt(width) * np.abs(deep).mean(), 0.0, size)
             if width == max(WIDTHS):
                 early = np.abs(paths.mean(axis=1))
-                yield row(f"{kind}_decay", _factor(early), None, _factor(limit))
+                yield row(f"{kind}_decay", _factor(early), None, _factor(limit.path(START)))
 
 
 def _factor(means: Array) -> float:
     """Return by what factor a layer shrinks the mean correlation, from 0.5 on to 0.1."""
     first, last = int(np.argmax(means < 0.5)), int(np.argmax(means < 0.1))
     return float((means[last] / means[first]) ** (1 / (last - first)))
-
-
-def _limit(name: str, scale: float, start: float = START) -> Array:
-    """Return the correlations after 0, 1, … layers of infinite width."""
-    layer = dual(activations.get(name), np.array([scale**2]))
-    path = [np.array(1 - start)]
-    for _ in range(LAYERS):
-        path.append(pair_cosine_distances(layer, path[-1])[0])
-    return 1 - np.array(path)
 
 
 def scaling(setting: Setting) -> Measurements:
@@ -129,11 +119,11 @@ def concentration(setting: Setting) -> Measurements:
 
 def _needed(seed: int, scale: float, delta: float, depth: int | None = None) -> float:
     """Return the width that keeps layers near their limits: all of ``depth``, or most of many."""
-    layer = dual(activations.get("erf"), np.array([scale**2]))
+    layer = CorrelationMap("erf", scale**2)
     # many networks for rare events, else correlations near 0
     width, layers, networks = (32, depth, 4) if depth else (512, SETTLED, 1)
     paths = _paths("erf", width, seed, layers, networks=networks, scale=scale, start=1 - delta)
-    moved = np.abs(paths[1:] - 1 + pair_cosine_distances(layer, 1 - paths[:-1])[0])
+    moved = np.abs(paths[1:] - layer(paths[:-1]))
     at = np.quantile(moved.max(axis=0), 1 - math.exp(-depth)) if depth else np.quantile(moved, 0.9)
     return float(width * (4 * at / (delta * scaled("erf", scale).non_linearity)) ** 2)
 
@@ -144,7 +134,7 @@ def narrow(setting: Setting) -> Measurements:
     In networks of one width, whatever δ is; Theorem 52 asks for L/(μ²δ²). ``at`` is δ.
     """
     for delta in CLOSE:
-        needed = int(np.argmax(_limit("erf", 3.0, 1 - delta) < 0.25))
+        needed = int(np.argmax(CorrelationMap("erf", 9.0).path(1 - delta) < 0.25))
         keys = {"activation": "erf", "depth": needed, "width": WIDTHS[-1], "at": delta}
         for row, seed in grid(**keys, seed=setting.seeds):
             paths = _paths("erf", WIDTHS[-1], seed, 2 * needed, scale=3.0, start=1 - delta)

@@ -7,13 +7,12 @@ plain ReLUs and of others: Theorems 56 and 58, Lemma 57.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from scipy import special, stats
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
     QUADRATIC,
     CorrelationMap,
@@ -72,24 +71,6 @@ def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> list[float]:
     return [float(values @ harmonic / one) for harmonic, (one,) in zip(at_t, at_one, strict=True)]
 
 
-@dataclass(frozen=True)
-class Risks:
-    """Mean squares over fresh samples, and λ_min of K̄.
-
-    ``excess`` is how much larger the mean square error on their noisy labels is than that of v*,
-    and ``linear`` its mean over their noise, the excess risk of interpolating a linear function and
-    noise. Of the function alone it is ``missed``, Lemma 55's v*ᵀBv*, of the noise alone ``noise``,
-    its εᵀCε; ``zero`` is that of predicting 0.
-    """
-
-    excess: float
-    linear: float
-    missed: float
-    noise: float
-    zero: float
-    lambda_min: float
-
-
 def excess_risk(setting: Setting) -> Measurements:
     """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
 
@@ -99,25 +80,29 @@ def excess_risk(setting: Setting) -> Measurements:
     layer, excesses = CorrelationMap(ACTIVATION), []
     eigenvalues = {less: _operator_eigenvalues(layer, less) for less in LESS_DEEP}
     for row, n in grid(activation=ACTIVATION, n=SIZES, d=D):
-        depth = interpolation_depth(n**2, layer.mu)
-        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, depth)[1]
-        yield row("interpolation_bound_over_zero", bound, depth=depth)
-        at_depth = _excess_risks(layer, setting.seeds, n, depth)
-        for seed, risks in zip(setting.seeds, at_depth, strict=True):
-            keys = {"depth": depth, "seed": seed}
-            yield row("interpolation_excess_noise", risks.noise, 0.0, **keys)
-            yield row("interpolation_over_zero", risks.linear / risks.zero, **keys)
-        excesses.append(np.mean([risks.noise for risks in at_depth]))
-        for less, (_, linear, *_) in eigenvalues.items():
-            norm, less_deep = max(eigenvalues[less]), _excess_risks(layer, setting.seeds, n, less)
-            for seed, risks in zip(setting.seeds, less_deep, strict=True):
-                keys, both = {"depth": less, "seed": seed}, risks.missed + risks.noise
-                missed = risks.missed / (norm * risks.zero / linear)
-                noise = risks.noise / (norm * n * NOISE**2 / risks.lambda_min)
-                yield row("less_deep_over_zero", risks.linear / risks.zero, **keys)
-                yield row("lemma_55_over_bound", risks.excess / (2 * both), **keys)
-                yield row("equation_25_over_bound", missed, **keys)
-                yield row("equation_26_over_bound", noise, **keys)
+        deep = interpolation_depth(n**2, layer.mu)
+        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, deep)[1]
+        yield row("interpolation_bound_over_zero", bound, depth=deep)
+        for depth in (deep, *LESS_DEEP):
+            noisy, linear, missed, noise, zero, smallest = _risks(layer, setting.seeds, n, depth)
+            if depth == deep:
+                excesses.append(np.mean(noise))
+                measured = {
+                    "interpolation_excess_noise": (noise, 0.0),
+                    "interpolation_over_zero": (linear / zero, None),
+                }
+            else:
+                norm, slope = max(eigenvalues[depth]), eigenvalues[depth][1]
+                noise_bound = norm * n * NOISE**2 / smallest
+                measured = {
+                    "less_deep_over_zero": (linear / zero, None),
+                    "lemma_55_over_bound": (noisy / (2 * (missed + noise)), None),
+                    "equation_25_over_bound": (missed / (norm * zero / slope), None),
+                    "equation_26_over_bound": (noise / noise_bound, None),
+                }
+            for statement, (values, printed) in measured.items():
+                for seed, value in zip(setting.seeds, values, strict=True):
+                    yield row(statement, value, printed, depth=depth, seed=seed)
     power = exponent(SIZES, excesses)
     yield Measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
 
@@ -133,8 +118,13 @@ def noise_square(setting: Setting) -> Measurements:
         yield row("noise_square", square, bound, 2 * bound)
 
 
-def _excess_risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: int) -> list[Risks]:
-    """Return the risks of interpolating ``n`` samples at a depth, for each seed."""
+def _risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: int) -> list[Array]:
+    """Return mean squares over fresh samples (seeds,) of interpolating n samples, and λ_min of K̄.
+
+    How much larger the error on their noisy labels is than that of v*; its mean over their noise,
+    the excess risk of interpolating a linear function and noise; of the function alone, Lemma 55's
+    v*ᵀBv*, and of the noise alone, its εᵀCε; and the error of predicting 0.
+    """
     rngs = [generator(seed, "data") for seed in seeds]
     x, fresh = (np.stack([on_sphere(rng, count, D) for rng in rngs]) for count in (n, TESTS))
     noise, fresh_noise = (
@@ -151,8 +141,7 @@ def _excess_risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: in
     error = missed + spoilt
     excess = ((error - fresh_noise) ** 2).mean(axis=1) - (fresh_noise**2).mean(axis=1)
     squares = ((each**2).mean(axis=1) for each in (error, missed, spoilt, best_fresh))
-    smallest = np.linalg.eigvalsh(kernel)[:, 0]
-    return [Risks(*each) for each in zip(excess, *squares, smallest, strict=True)]
+    return [excess, *squares, np.linalg.eigvalsh(kernel)[:, 0]]
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:

@@ -227,25 +227,20 @@ def many_layers(setting: Setting) -> Measurements:
         logs = np.log(4 * np.maximum(np.abs(PAIRS - 1).max(axis=1), mu / 4) / mu)
         first = logs / alpha
         last = math.ceil(first.max()) + separating_depth(delta, mu / 2) + 40
-        rho, norms = _propagated(name, layer, 1 - delta, last)
+        norms, rhos = [PAIRS], [np.full(len(PAIRS), 1 - delta)]
+        for _ in range(last):
+            q, rho = norms[-1], rhos[-1]
+            unequal = np.abs(q - 1).max() > ROUNDING / 10
+            rhos.append(correlation_of(name, *q.T, rho) if unequal else layer(rho))
+            norms.append(length_map(activations.get(name), q))
         layers = np.arange(last + 1)[:, None]
         bound = correlation_bound(np.maximum(layers - first, 0), delta, mu / 2)
         compared = (layers > first) & (bound > ROUNDING)
-        yield row("theorem_42_over_bound", np.where(compared, np.abs(rho) / bound, 0).max())
+        yield row("theorem_42_over_bound", np.where(compared, np.abs(rhos) / bound, 0).max())
         if delta == DELTAS[0]:
             for statement, start in (("theorem_42", first), ("theorem_12", alpha * logs)):
-                far = np.where(layers >= start, np.abs(norms - 1).max(axis=2), 0).max()
+                far = np.where(layers >= start, np.abs(np.array(norms) - 1).max(axis=2), 0).max()
                 yield row(f"{statement}_norms", far / (mu / 4), at=None)
-
-
-def _propagated(name: str, layer: CorrelationMap, rho: float, last: int) -> tuple[Array, Array]:
-    """Return correlations (L, pairs) and squared norms (L, pairs, 2) after 0, 1, … layers."""
-    norms, rhos = [PAIRS], [np.full(len(PAIRS), rho)]
-    for _ in range(last):
-        unequal = np.abs(norms[-1] - 1).max() > ROUNDING / 10
-        rhos.append(correlation_of(name, *norms[-1].T, rhos[-1]) if unequal else layer(rhos[-1]))
-        norms.append(length_map(activations.get(name), norms[-1]))
-    return np.array(rhos), np.array(norms)
 
 
 def normrelu(setting: Setting) -> Measurements:
@@ -255,27 +250,21 @@ def normrelu(setting: Setting) -> Measurements:
     """
     layer = CorrelationMap("normrelu")
     firsts = [math.ceil(2 / ALPHA * math.log(3 / min(each, layer.mu / 4))) for each in EPSILONS]
-    rho = 1 - _cosine_distances(layer, max(firsts) + BEYOND)
-    for (row, delta), path in zip(grid(activation="normrelu", at=SEPARATIONS), rho.T, strict=True):
-        for epsilon, first in zip(EPSILONS, firsts, strict=True):
-            # the bound is one-sided: of samples more than a right angle apart it is that of δ = 1
-            layers = np.arange(len(rho) - first)
-            bound = correlation_bound(layers, min(delta, 1.0) - DELTA, layer.mu / 2)
-            ratios = path[:, :, first:].max(axis=(0, 1)) / (bound + DELTA * epsilon)
-            yield row(f"theorem_59_epsilon_{epsilon:g}", ratios.max(), depth=first)
-        yield row("normrelu_rise", np.abs(path).max() - abs(1 - delta), DELTA)
-
-
-def _cosine_distances(layer: CorrelationMap, layers: int) -> Array:
-    """Return 1 - ρ after 0, 1, … layers (L, n, n, separations), of all pairs of NORMS."""
     sigma, q, every = activations.get("normrelu"), NORMS, slice(0, len(NORMS))
-    path = [np.broadcast_to(SEPARATIONS, (len(q), len(q), len(SEPARATIONS)))]
+    # 1 - ρ of all pairs of NORMS, at first of different norms: (layers, separations, n, n)
+    w = [np.broadcast_to(np.array(SEPARATIONS)[:, None, None], (len(SEPARATIONS), len(q), len(q)))]
     for _ in range(EQUAL):
         step = dual(sigma, q)
-        before = np.moveaxis(path[-1], -1, 0)
-        after = [step.cosine_distances(every, every, w, angle_of(w))[0] for w in before]
-        path.append(np.stack(after, axis=-1))
+        w.append(np.stack([step.cosine_distances(every, every, z, angle_of(z))[0] for z in w[-1]]))
         q = step.variances
-    for _ in range(EQUAL, layers):
-        path.append(layer.cosine_distances(path[-1])[0])
-    return np.array(path)
+    for _ in range(EQUAL, max(firsts) + BEYOND):
+        w.append(layer.cosine_distances(w[-1])[0])
+    rho = np.moveaxis(1 - np.array(w), 1, 0)
+    for (row, delta), path in zip(grid(activation="normrelu", at=SEPARATIONS), rho, strict=True):
+        for epsilon, first in zip(EPSILONS, firsts, strict=True):
+            # the bound is one-sided: of samples more than a right angle apart it is that of δ = 1
+            layers = np.arange(len(path) - first)
+            bound = correlation_bound(layers, min(delta, 1.0) - DELTA, layer.mu / 2)
+            ratios = path[first:].max(axis=(1, 2)) / (bound + DELTA * epsilon)
+            yield row(f"theorem_59_epsilon_{epsilon:g}", ratios.max(), depth=first)
+        yield row("normrelu_rise", np.abs(path).max() - abs(1 - delta), DELTA)
