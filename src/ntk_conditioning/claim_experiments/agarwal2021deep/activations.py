@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_map import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation, gaussian_mean, gaussian_nodes
+from ntk_conditioning.networks.activations import gaussian_mean, gaussian_nodes
 from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
@@ -90,13 +90,12 @@ def non_linearity(setting: Setting) -> Measurements:
 def normrelu(setting: Setting) -> Measurements:
     """Measure λ, b, a_1 and μ of NormReLU beside the closed forms of Section 7 and Appendix C.4."""
     for row, kink in grid(at=KINKS):
-        shifted_relu = Activation(  # without the constants that are to be found
-            "shifted_relu",
-            function=lambda z, kink=kink: (z - kink).clamp(min=0),
-            derivative=lambda z, kink=kink: (z > kink).to(z.dtype),
-            kinks=(kink,),
-        )
-        series, formula = expansion(shifted_relu), NormReLU(kink)
+
+        def shifted_relu(z: Array, kink: float = kink) -> Array:
+            """Return it without the constants that are to be found."""
+            return np.maximum(z - kink, 0)
+
+        series, formula = expand(shifted_relu, kinks=(kink,)), NormReLU(kink)
         mean, a1 = series.coefficients[:2]
         scale, offset, mu = 1 / math.sqrt(series.bend + a1**2), -mean, series.non_linearity
         yield row("normrelu_scale", scale, formula.scale)

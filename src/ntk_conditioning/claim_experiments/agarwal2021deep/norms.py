@@ -231,7 +231,7 @@ def many_layers(setting: Setting) -> Measurements:
         for _ in range(last):
             q, rho = norms[-1], rhos[-1]
             unequal = np.abs(q - 1).max() > ROUNDING / 10
-            rhos.append(correlation_of(name, *q.T, rho) if unequal else layer(rho))
+            rhos.append(correlation_of(name, q[:, 0], q[:, 1], rho) if unequal else layer(rho))
             norms.append(length_map(activations.get(name), q))
         layers = np.arange(last + 1)[:, None]
         bound = correlation_bound(np.maximum(layers - first, 0), delta, mu / 2)

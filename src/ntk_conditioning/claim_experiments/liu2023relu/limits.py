@@ -90,10 +90,10 @@ def networks(setting: Setting) -> Measurements:
         if activation == "relu":
             angles = [theory.embedding_angle(ANGLES[PAIR], layer) for layer in range(depth + 2)]
             factors, at = 1 - np.array(angles) / np.pi, math.degrees(ANGLES[PAIR])
-            printed, right = np.prod(factors), np.prod(factors[:depth])
+            one_more, product = np.prod(factors), np.prod(factors[:depth])
             for width in widths:
                 mean = np.mean(values[activation, depth, "delta_cosine", width])
-                yield row("delta_cosine", mean, printed, right, width=width, at=at)
+                yield row("delta_cosine", mean, one_more, product, width=width, at=at)
 
 
 def _numbers(setting: Setting, copies: int) -> Iterator[int]:
