@@ -24,7 +24,7 @@ from ntk_conditioning.transition.gradients import (
     layer_angles,
     spectral_norm,
 )
-from ntk_conditioning.transition.taylor import Expansion
+from ntk_conditioning.transition.linearity import Expansion
 
 D = 16
 WIDTHS = (64, 128, 256, 512)
