@@ -8,9 +8,10 @@ so that angles whose cosine is 1 in floats can be tried.
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.theory import liu2023relu as theory
@@ -63,11 +64,11 @@ def observations(setting: Setting) -> Measurements:
 def _up_to(low: int, high: int) -> float:
     """Return the input angle (degrees) at which two depths' gradient angles cross, or 180."""
 
-    def gain(theta: float) -> float:
-        return float(theory.gradient_angle(theta, high) - theory.gradient_angle(theta, low))
+    def gain(theta: ArrayLike) -> Array:
+        return theory.gradient_angle(theta, high) - theory.gradient_angle(theta, low)
 
     coarse = INPUT_ANGLES[::20]
-    lost = np.flatnonzero([gain(float(theta)) <= 0 for theta in coarse])
+    lost = np.flatnonzero(gain(coarse) <= 0)
     if not len(lost) or lost[0] == 0:
         return 0.0 if len(lost) else 180.0
     return math.degrees(brentq(gain, coarse[lost[0] - 1], coarse[lost[0]], xtol=1e-12))
@@ -145,13 +146,13 @@ def two_samples(setting: Setting) -> Measurements:
                 yield row(f"{name}_over_gram", kappas[depth] / kappas[0])
                 yield row(f"{name}_step", kappas[depth] / kappas[depth - 1])
     for row, depth in grid(depth=depths, n=2):
-        for name, mirror, ends in (("from", False, (20, 89.9)), ("to", True, (90.1, 160))):
 
-            def beyond(z: float, depth: int = depth, mirror: bool = mirror) -> float:
-                return float(theory.gradient_angle(z, depth)) - (math.pi - z if mirror else z)
+        def beyond(z: float, depth: int = depth) -> float:
+            return float(theory.gradient_angle(z, depth)) - (math.pi - z)
 
-            edge = brentq(beyond, *np.radians(ends), xtol=1e-12)
-            yield row(f"pair_window_{name}", math.degrees(edge))
+        yield row("pair_window_from", _up_to(0, depth))
+        edge = brentq(beyond, *np.radians((90.1, 160)), xtol=1e-12)
+        yield row("pair_window_to", math.degrees(edge))
 
 
 def _kappa(angle: float, depth: int, ratio: float) -> float:
