@@ -5,6 +5,7 @@ And activations other than ReLU, of which Section 7 expects similar results, at 
 
 import math
 from collections import defaultdict
+from functools import partial
 
 import numpy as np
 import torch
@@ -134,23 +135,21 @@ def inputs(setting: Setting) -> Measurements:
     """Measure what the inputs' dimension, norms and number do to kappa."""
     for seed in setting.seeds[:3]:  # of many samples, and alike
         yield from _dimensions(setting, seed)
+    width, d, many, few = 8, 5, 8 * N, 2 * N
     for seed in setting.seeds:
         yield from _linear(setting, seed)
-    x_norms = {seed: generator(seed, "data").standard_normal((8 * N, 5)) for seed in setting.seeds}
-    keys = {"activation": "relu", "n": 8 * N, "d": 5}
-    for row, seed, depth in grid(**keys, seed=setting.seeds, depth=setting.depths):
-        gaussian, on_unit = (
-            infinite.ntk(x, depth=depth, activation="relu")
-            for x in (x_norms[seed], unit_rows(x_norms[seed]))
-        )
-        yield row("norms_kappa_ratio", _kappa(gaussian) / _kappa(on_unit))
-    # a network of depth 1 with more samples than width times dimension
-    width, d, n = 8, 5, 64
-    keys = {"activation": "relu", "depth": 1, "width": width, "n": n, "d": d}
-    for row, seed in grid(**keys, seed=setting.seeds):
+        x = generator(seed, "data").standard_normal((many, d))
+        for row, depth in grid(activation="relu", n=many, d=d, seed=seed, depth=setting.depths):
+            gaussian, on_unit_sphere = (
+                _kappa(infinite.ntk(each, depth=depth, activation="relu"))
+                for each in (x, unit_rows(x))
+            )
+            yield row("norms_kappa_ratio", gaussian / on_unit_sphere)
+        # more samples than width times dimension
         mlp = network(seed, d, depth=1, width=width, activation="relu")
-        x = torch.from_numpy(generator(seed, "data").standard_normal((n, d)))
-        yield row("shallow_rank", conditioning(ntk(mlp, x).numpy()).numerical_rank, n, width * d)
+        rank = conditioning(ntk(mlp, torch.from_numpy(x[:few])).numpy()).numerical_rank
+        row = partial(Measurement, activation="relu", depth=1, width=width, n=few, d=d, seed=seed)
+        yield row("shallow_rank", rank, few, width * d)
 
 
 def _dimensions(setting: Setting, seed: int) -> Measurements:

@@ -209,7 +209,8 @@ def close_pairs(setting: Setting) -> Measurements:
         x = on_sphere(seed, CLOSE_N, CLOSE_D)
         moving = np.array([at_angle(x[0], x[1], at) for at in CLOSE_ANGLES])
         kappas: dict[float, float | None] = {}
-        for at, x[1] in zip(CLOSE_ANGLES, moving, strict=True):  # the second sample alone moves
+        for at, second in zip(CLOSE_ANGLES, moving, strict=True):
+            x[1] = second  # which alone moves
             kappas[at] = conditioning(infinite.ntk(x, depth=depth, activation="relu")).kappa
             if (gram := conditioning_from_factor(x).kappa) is not None:
                 yield row("gram_kappa", gram, at=at)
