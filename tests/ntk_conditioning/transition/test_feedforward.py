@@ -8,7 +8,7 @@ from torch import Tensor
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.transition import feedforward, gradients
 from ntk_conditioning.transition.descent import descend
-from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel, layers, outputs
+from ntk_conditioning.transition.feedforward import FeedforwardNet, layers, outputs
 from ntk_conditioning.transition.gradients import gradient_products, layer_angles, spectral_norm
 from ntk_conditioning.transition.linearity import Expansion, hessian_norm, largest_terms
 from tests.ntk_conditioning.gradients import explicit_gradients
@@ -28,6 +28,10 @@ def network(architecture: str, activation="tanh", *, seed=1, d=5) -> Feedforward
     hidden, dense = ARCHITECTURES[architecture]
     rng = np.random.default_rng(seed)
     return feedforward.draw_network(d, hidden, activation=activation, generator=rng, dense=dense)
+
+
+def kernel(net: FeedforwardNet, x: Tensor) -> Tensor:
+    return feedforward.kernel_of_tangents(net, *feedforward.tangents(net, x)[:2])
 
 
 def samples(n: int, d=5) -> Tensor:
