@@ -152,15 +152,6 @@ def test_normals_turn_as_explicit_gradients_do():
         assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
 
 
-def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
-    """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
-    row = table("liu2023relu").query("statement == 'pair_window_from' and depth == 1")
-    z = math.radians(row["value"].item())
-    cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
-    assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
-    assert 60 < math.degrees(z) < 70
-
-
 def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():
     rows = table("liu2023relu").query("statement == 'separation' and at < 2e-6")
     ratios = rows.groupby(["depth", "width", "seed"])["value"].agg(["min", "max", "size"])

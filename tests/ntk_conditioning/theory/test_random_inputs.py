@@ -65,19 +65,6 @@ def test_the_laws_of_a_linear_kernel_are_those_of_marchenko_and_pastur():
     assert spectrum([0.9], [200.0], 100, rest=0.099, spikes=[0.001]).spikes == ()
 
 
-def test_laws_are_approached_as_samples_and_dimensions_grow():
-    """Ends of a bulk fluctuate like n^(-2/3); here they come nearer at least like n^(-1/2)."""
-    f, sizes, off = ntk_distances(activations.get("relu"), 2), [64, 256, 1024], []
-    for n in sizes:
-        law, each = uniform(f, n=n, d=n), []
-        for seed in range(8 if n < 1000 else 3):
-            x = sphere.uniform(np.random.default_rng(seed), n=n, d=n).samples
-            found = eigenvalues(x, activation="relu", depth=2)
-            each.append(abs(math.log(found[0] / law.low)) + abs(math.log(found[-2] / law.high)))
-        off.append(np.mean(each))
-    assert np.polyfit(np.log(sizes), np.log(off), 1)[0] < -0.5
-
-
 def test_laws_hold_on_any_scale():
     """As of the distances between samples in deep networks of the ordered phase."""
     law, small = (
