@@ -5,8 +5,7 @@ from itertools import product
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import tabulated
 from ntk_conditioning.networks import activations
-from ntk_conditioning.theory import law_grid
-from ntk_conditioning.theory.phase import laws
+from ntk_conditioning.theory.phase import law_grid, laws
 from ntk_workflow import cli
 
 
@@ -22,7 +21,7 @@ def main(argv: cli.Argv = None) -> None:
 
     cli.log.info("float64, infinite width, laws of %d samples", args.samples)
     grid = {"samples_per_dimension": args.samples_per_dimension, "closest": args.closest}
-    places = [*law_grid.places(samples=args.samples, **grid, points=args.points)]
+    places = [*law_grid(samples=args.samples, **grid, points=args.points)]
     rows = []
     for name, sigma in activations.load(args.activation, args.activation_file).items():
         functions = tabulated.tables(sigma, {0, *args.depths})

@@ -6,9 +6,11 @@ networks of finite width, eigenvalue solvers, a root finder, or a recursion wher
 Verdicts are left to `ntk_workflow.claims`.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import SupportsFloat
+from functools import partial
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,3 +56,23 @@ class Setting:
     widths: Sequence[int]
     depths: Sequence[int]
     seeds: Sequence[int]
+
+
+def grid(**keys: Any) -> Iterator[Any]:
+    """Yield, at each point of a grid, a partial `Measurement` with its keys, and the coordinates.
+
+    Keys that are sequences are the axes, of which the last varies first; others are constant. An
+    axis that is no field of a `Measurement` varies too, but stays out of the measurements.
+
+    >>> for row, depth, kind in grid(depth=[1, 2], kind=["a", "b"], n=3):
+    ...     print(kind, row("kappa", 1.5).depth, row("kappa", 1.5).n)
+    a 1 3
+    b 1 3
+    a 2 3
+    b 2 3
+    """
+    axes = {name: values for name, values in keys.items() if np.ndim(values)}
+    for point in itertools.product(*axes.values()):
+        here = keys | dict(zip(axes, point, strict=True))
+        fields = {name: here[name] for name in here if name in Measurement.__annotations__}
+        yield partial(Measurement, **fields), *point

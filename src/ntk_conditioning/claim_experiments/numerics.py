@@ -1,5 +1,6 @@
-"""What several experiments use: power laws, means, samples and gradient descent."""
+"""What several experiments use: power laws, means, samples, networks and gradient descent."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +9,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ntk_conditioning.claim_experiments import Array
-from ntk_conditioning.networks.mlp import MLP, forward
+from ntk_conditioning.networks.mlp import MLP, forward, init_mlp
+from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.sphere import unit_rows
 
 
@@ -27,9 +29,22 @@ def rms(values: ArrayLike) -> float:
     return float(np.sqrt(np.mean(np.square(np.asarray(values, float)))))
 
 
-def on_sphere(rng: np.random.Generator, n: int, d: int) -> Array:
-    """Return samples (n, d) uniform on the unit sphere."""
+def on_sphere(rng: np.random.Generator | int, n: int, d: int) -> Array:
+    """Return samples (n, d) uniform on the unit sphere, of a generator or a seed's own."""
+    rng = generator(rng, "data") if isinstance(rng, int) else rng
     return unit_rows(rng.standard_normal((n, d)))
+
+
+def at_angle(first: Array, other: Array, angle: float) -> Array:
+    """Return the unit vector at an ``angle`` to a unit vector, in its plane with another one."""
+    across = other - (other @ first) * first
+    return np.asarray(math.cos(angle) * first + math.sin(angle) * (across / np.linalg.norm(across)))
+
+
+def network(seed: int, d: int, *, depth: int, width: int, activation: str) -> MLP:
+    """Return the network of a seed at its initialisation, on samples of dimension ``d``."""
+    init = generator(seed, "init")
+    return init_mlp(d, depth=depth, width=width, activation=activation, generator=init)
 
 
 def second_slopes(slopes: Callable[[Array], Array], z: Array) -> Array:

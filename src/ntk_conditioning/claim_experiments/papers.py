@@ -11,35 +11,18 @@ from ntk_conditioning.claim_experiments import Measurements, Setting
 from ntk_conditioning.claim_experiments.agarwal2021deep import (
     activations,
     correlations,
-    descent,
+    finite_width,
     interpolation,
     norms,
-    random_layers,
 )
-from ntk_conditioning.claim_experiments.liu2022transition import (
-    assemblies,
-    hessians,
-    jacobians,
-    normals,
-)
-from ntk_conditioning.claim_experiments.liu2023relu import (
-    conditioning,
-    convergence,
-    limits,
-    nonlinearities,
-    pairs,
-    random_matrices,
-    separation,
-)
+from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
+from ntk_conditioning.claim_experiments.liu2023relu import conditioning, limits, pairs
 from ntk_conditioning.errors import UserError
 
 PAPERS: dict[str, tuple[ModuleType, ...]] = {
-    "liu2023relu": (
-        *(conditioning, pairs, limits, random_matrices, separation),
-        *(nonlinearities, convergence),
-    ),
-    "agarwal2021deep": (activations, correlations, norms, descent, random_layers, interpolation),
-    "liu2022transition": (assemblies, normals, jacobians, hessians),
+    "liu2023relu": (conditioning, pairs, limits),
+    "agarwal2021deep": (activations, correlations, norms, finite_width, interpolation),
+    "liu2022transition": (normals, hessians),
 }
 
 

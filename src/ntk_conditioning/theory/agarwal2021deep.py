@@ -123,19 +123,17 @@ def convergence_bound(
         rate = slope if rho == 1 else max(1 - mu * (1 - rho) / 2, slope)
         bound = rate ** np.maximum(layers - first, 0) * (1 + rho) / 2
         return np.where(layers >= first, bound, math.nan)
-    epsilon = [_slow_bound(each, mu) if each >= first else math.nan for each in layers.flat]
-    return np.array(epsilon).reshape(layers.shape)
 
-
-def _slow_bound(depth: float, mu: float) -> float:
-    """Return ε of Lemma 36, or NaN if it would have to be 1/2 or more."""
-
-    def layers(epsilon: float) -> float:
+    def layers_above(epsilon: float, depth: float) -> float:
         return math.log(2 / epsilon) / -math.log1p(-epsilon * mu / 2) - depth
 
-    if layers(0.5) > 0:
-        return math.nan
-    return float(brentq(layers, 1e-300, 0.5, xtol=1e-300, rtol=1e-12))
+    epsilon = [
+        brentq(layers_above, 1e-300, 0.5, args=(depth,), xtol=1e-300, rtol=1e-12)
+        if depth >= first and layers_above(0.5, depth) <= 0
+        else math.nan
+        for depth in layers.flat
+    ]
+    return np.array(epsilon).reshape(layers.shape)
 
 
 class NormReLU:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,20 +53,35 @@ def compare(
             ntk = kernel == "infinite_ntk"
             low, high = correlations.eigenvalues
             row: dict[str, Any] = dict.fromkeys(OPTIONAL) | common
-            row |= {"kernel": kernel, "depth": kernels.depth}
-            row |= {"lambda_min": 1 + low, "lambda_max": 1 + high}
-            row["lambda_error"] = correlations.eigenvalue_error
-            row["correlation_max"] = correlations.largest
-            row["correlation_error"] = correlations.error
+            row |= {
+                "kernel": kernel,
+                "depth": kernels.depth,
+                "lambda_min": 1 + low,
+                "lambda_max": 1 + high,
+                "lambda_error": correlations.eigenvalue_error,
+                "correlation_max": correlations.largest,
+                "correlation_error": correlations.error,
+            }
             if correlations.excess:
                 row["excess"], row["excess_error"] = correlations.excess
                 row["kappa"] = 1 + row["excess"]
             if row["mean"] == 0:
-                row |= bounds_of(row, ntk=ntk)
+                row |= _bounds(row, ntk=ntk)
             if not ntk:
                 row["distance"] = float(np.abs(correlations.pairs - fixed.rho).max())
                 row["distance_error"] = correlations.error + fixed.error
-                row["distance_bound"] = distance_bound(row, fixed.slope)
+                if row["mean"] != 0:
+                    # a slope of 1 as of leaky ReLUs, for which Lemma 35 says nothing
+                    slope = 1.0 if abs(fixed.slope - 1) <= SLOPE_ONE else fixed.slope
+                    numbers = {
+                        "rho": fixed.rho,
+                        "mu": row["mu_tilde"],
+                        "dual_at_0": row["mean"] ** 2,
+                    }
+                    bound = theory.convergence_bound(
+                        kernels.depth, row["delta_a"], slope=slope, **numbers
+                    )
+                    row["distance_bound"] = _number(bound)
             if before := shallower.get(kernel):
                 for name, quantity in (("correlation", "correlation_max"), ("excess", "excess")):
                     value, later = before[quantity], row[quantity]
@@ -101,17 +117,17 @@ def _samples(x: Array, activation: Activation) -> dict[str, Any]:
     }
 
 
-def bounds_of(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
+def _bounds(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
     """Return the bounds of Sections 3.1 to 3.3, for activations of mean 0."""
     depth, n, mu = row["depth"], row["n"], row["mu"]
     delta, delta_b = row["delta_a"], row["delta_b"]
-    proof = theory.excess_bound(depth, n, delta, mu, ntk=ntk, proof=True)
+    excess = partial(theory.excess_bound, depth, n, delta, mu, ntk=ntk)
     bounds = {
         "l_0": theory.separating_depth(delta, mu),
         "l_kappa": theory.first_depth(n, delta, mu, ntk=ntk),
         "correlation_bound": _number(theory.correlation_bound(depth, delta, mu, ntk=ntk)),
-        "excess_bound_a": _number(theory.excess_bound(depth, n, delta, mu, ntk=ntk)),
-        "excess_bound_a_proof": _number(proof),
+        "excess_bound_a": _number(excess()),
+        "excess_bound_a_proof": _number(excess(proof=True)),
     }
     if delta_b is not None:
         bounds |= {
@@ -120,16 +136,6 @@ def bounds_of(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
             "excess_bound_b": _number(theory.excess_bound_b(depth, n, delta_b, mu, ntk=ntk)),
         }
     return bounds
-
-
-def distance_bound(row: Mapping[str, Any], slope: float) -> float | None:
-    """Return the bound on the distance from the fixed point, for activations of another mean."""
-    if row["mean"] == 0:
-        return None
-    # a slope of 1 as of leaky ReLUs, for which Lemma 35 says nothing
-    slope = 1.0 if abs(slope - 1) <= SLOPE_ONE else slope
-    numbers = {"rho": row["fixed_point"], "mu": row["mu_tilde"], "dual_at_0": row["mean"] ** 2}
-    return _number(theory.convergence_bound(row["depth"], row["delta_a"], slope=slope, **numbers))
 
 
 def _number(bound: Array) -> float | None:

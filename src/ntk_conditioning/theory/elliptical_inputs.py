@@ -43,7 +43,7 @@ def elliptical(distances: Distances, variances: ArrayLike, *, n: int, c: float =
     1.0
     """
     s = np.sort(np.asarray(variances, dtype=np.float64))[::-1]
-    p = _on_sphere(tuple(s))
+    p = on_sphere(s)
     of = harmonics(lambda w: distances((1 - c) * w), 1 / float(np.square(p).sum()))
     weights = -of.weights[1:]  # of f, where 1 - f has been expanded
     first, products = weights[0], _products(tuple(s))
@@ -80,11 +80,6 @@ def on_sphere(variances: Array) -> Array:
     p: Array = s * (mass @ (1 / grown))
     total: float = p.sum()
     return p / total
-
-
-@lru_cache(maxsize=64)
-def _on_sphere(variances: tuple[float, ...]) -> Array:
-    return on_sphere(np.array(variances))
 
 
 @lru_cache(maxsize=64)

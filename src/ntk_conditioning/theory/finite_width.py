@@ -54,15 +54,15 @@ class Spread:
 def spread(kernels: Array) -> Spread:
     """Return the spread of ln kappa over kernels (N, n, n); ``low`` and ``high`` are 5 and 95 %.
 
-    >>> found = spread(np.array([np.diag([1.0, math.e]), np.diag([1.0, math.e**3])]))
-    >>> round(found.mean, 12), round(found.variance, 12), found.resolved
+    >>> logs = spread(np.array([np.diag([1.0, math.e]), np.diag([1.0, math.e**3])]))
+    >>> round(logs.mean, 12), round(logs.variance, 12), logs.resolved
     (2.0, 2.0, 2)
     >>> spread(np.array([np.eye(2), np.diag([1.0, math.inf])])).resolved
     1
     """
     values = np.linalg.eigvalsh(kernels[np.isfinite(kernels).all(axis=(1, 2))])
-    told = values[:, 0] > RESOLVED * values[:, -1]
-    logs = np.log(values[told, -1] / values[told, 0])
+    values = values[values[:, 0] > RESOLVED * values[:, -1]]
+    logs = np.log(values[:, -1] / values[:, 0])
     count = len(logs)
     if count < 2:
         return Spread(len(kernels), count, *[None] * 7)
@@ -82,39 +82,32 @@ def spread(kernels: Array) -> Spread:
     )
 
 
-@dataclass(frozen=True)
-class PowerLaw:
-    """y = factor x^exponent by least squares on logarithms, the exponent from ``low`` to ``high``.
+def power_law(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None:
+    """Return y = factor x^exponent by least squares on logarithms, None of fewer than three x.
 
-    The interval is of 95 %, from how the points scatter about the law; ``scatter`` is the root mean
-    square of their logarithms' distances from it.
-    """
-
-    factor: float
-    exponent: float
-    low: float
-    high: float
-    scatter: float
-    points: int
-
-
-def power_law(x: Sequence[float], y: Sequence[float]) -> PowerLaw | None:
-    """Return the power law through points, None of fewer than three different x.
+    As columns of the table `finite_width_laws`. The exponent's interval is of 95 %, from how the
+    points scatter about the law; ``scatter`` is the root mean square of their logarithms' distances
+    from it.
 
     >>> law = power_law([1.0, 2.0, 4.0], [3.0, 6.0, 12.0])
-    >>> round(law.factor, 9), round(law.exponent, 9), law.points
+    >>> round(law["factor"], 9), round(law["exponent"], 9), law["points"]
     (3.0, 1.0, 3)
     """
     if len(set(x)) < 3:
         return None
     across, up = np.log(x), np.log(y)
-    slope, level = np.polyfit(across, up, 1)
+    slope, level = np.polyfit(across, up, 1).tolist()
     off = up - level - slope * across
-    freedom = len(off) - 2
-    error = math.sqrt(float(off @ off) / freedom / float(np.square(across - across.mean()).sum()))
-    scatter = float(np.sqrt(np.mean(np.square(off))))
-    ends = float(slope) - NORMAL * error, float(slope) + NORMAL * error
-    return PowerLaw(math.exp(level), float(slope), *ends, scatter, len(off))
+    spread = float(np.square(across - across.mean()).sum())
+    error = NORMAL * math.sqrt(float(off @ off) / (len(off) - 2) / spread)
+    return {
+        "factor": math.exp(level),
+        "exponent": slope,
+        "points": len(off),
+        "exponent_low": slope - error,
+        "exponent_high": slope + error,
+        "scatter": float(np.sqrt(np.mean(np.square(off)))),
+    }
 
 
 def fitted_laws(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -123,27 +116,15 @@ def fitted_laws(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     Only cells count in which all networks are resolved. Too few of them have no law.
     """
     whole = frame[(frame["resolved"] == frame["networks"]) & frame["infinite"].notna()]
-    whole = whole.assign(ratio=whole["depth"] / whole["width"])
-    whole = whole.assign(shift=whole["mean"] - whole["infinite"])
+    whole = whole.assign(
+        ratio=whole["depth"] / whole["width"], shift=whole["mean"] - whole["infinite"]
+    )
     whole = whole[whole["ratio"] <= LARGEST_RATIO]
-    for key, group in whole.groupby(["dataset", "activation", "n"]):
+    keys = ["dataset", "activation", "n"]
+    for key, group in whole.groupby(keys):
         clear = group[group["shift"] > CLEAR * group["mean_error"]]
         for quantity, cells in (("variance", group[group["variance"] > 0]), ("shift", clear)):
-            law = power_law(cells["ratio"].to_list(), cells[quantity].to_list())
-            if law is None:
-                continue
-            dataset, activation, n = key
-            yield {
-                "dataset": dataset,
-                "activation": activation,
-                "n": n,
-                "quantity": quantity,
-                "factor": law.factor,
-                "exponent": law.exponent,
-                "points": law.points,
-                "exponent_low": law.low,
-                "exponent_high": law.high,
-                "scatter": law.scatter,
-                "ratio_min": float(cells["ratio"].min()),
-                "ratio_max": float(cells["ratio"].max()),
-            }
+            ratio = cells["ratio"]
+            if law := power_law(ratio.to_list(), cells[quantity].to_list()):
+                ends = {"ratio_min": float(ratio.min()), "ratio_max": float(ratio.max())}
+                yield {**dict(zip(keys, key, strict=True)), "quantity": quantity, **law, **ends}

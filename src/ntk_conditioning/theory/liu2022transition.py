@@ -53,26 +53,6 @@ def two_layer_smoothness(activation: Activation, input_norm: float, largest_weig
     return (bend + math.hypot(bend, 2 * first * input_norm)) / 2
 
 
-def largest_gaussian_probability(count: int) -> float:
-    """Return 1 - 2 e^(-log²m/2 + log m) of Lemma 2, which says nothing where it is negative.
-
-    With at least that probability the largest of |v_1|, ..., |v_m| is at most log m.
-
-    >>> largest_gaussian_probability(12) < 0 < largest_gaussian_probability(13)
-    True
-    """
-    log = math.log(count)
-    return 1 - 2 * math.exp(log - log**2 / 2)
-
-
-def largest_gaussian_mean(count: int) -> float:
-    """Return sqrt(2 log(2m)), which the mean of max |v_i| does not exceed, for any m.
-
-    It is by the exponential moments of |v|, and sharper than Lemma 2's log m from m = 10 on.
-    """
-    return math.sqrt(2 * math.log(2 * count))
-
-
 def layer_bound(smoothness: float, radius: float, width: int, largest_weight: float) -> float:
     """Return βR²/(2 sqrt(m)) max|w_i|, the bound of Theorem 4 on a pre-activation's quadratic term.
 
@@ -80,20 +60,3 @@ def layer_bound(smoothness: float, radius: float, width: int, largest_weight: fl
     exactly orthogonal, Eq. (18). β is that of σ(z): where z is linear, sup|σ''| |grad z|².
     """
     return smoothness * radius * largest_weight / (2 * math.sqrt(width)) * radius
-
-
-def jacobian_bound(layer: int, slope: float, size: float) -> float:
-    """Return L_σ² c² sum over k < ``layer`` of (9 L_σ²)^k: Eq. (27) before its last inequality.
-
-    It bounds |grad α^(l) (grad α^(l))^T| of hidden layer l = ``layer``, the paper's l - 1.
-    ``slope`` is L_σ; ``size`` is c², at least |α|²/m of all layers before, including the input.
-    """
-    return slope**2 * size * sum((9 * slope**2) ** k for k in range(layer))
-
-
-def jacobian_bound_printed(layer: int, slope: float, size: float) -> float:
-    """Return l 9^l L_σ^(2l+2) c² for l = ``layer``, the last of Eq. (27).
-
-    It is at least `jacobian_bound` only if 9 L_σ² >= 1.
-    """
-    return layer * math.pow(3 * slope, 2 * layer) * slope**2 * size

@@ -5,10 +5,11 @@ expect: of random samples from their distribution, of real ones from two numbers
 and the number of samples, and the variances of what is at right angles to the mean.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,23 +29,6 @@ PARAMETERS = {"equicorrelated": "c", "two_clusters": "c", "power_law": "exponent
 DATA = "data"
 
 
-class Place(Protocol):
-    """Where samples are drawn, and what the laws say of them."""
-
-    @property
-    def keys(self) -> dict[str, Any]:
-        """The columns of the table `phase` that name the place."""
-        ...
-
-    def draw(self, seed: int) -> Draw:
-        """Return the samples that a seed draws, the same for all activations."""
-        ...
-
-    def law(self, distances: Distances) -> Ends:
-        """Return where the laws expect the spectrum of a kernel."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class RandomPlace:
     """``n`` samples in ``d`` dimensions, of a shape of `sphere.SHAPES` with its ``parameter``.
@@ -59,12 +43,15 @@ class RandomPlace:
 
     @property
     def keys(self) -> dict[str, Any]:
+        """The columns of the table `phase` that name the place."""
         return {**asdict(self), "dataset": ""}
 
     def draw(self, seed: int) -> Draw:
+        """Return the samples that a seed draws, the same for all activations."""
         return sphere.SHAPES[self.shape](generator(seed, "data"), **self._given)
 
     def law(self, distances: Distances) -> Ends:
+        """Return where the laws expect the spectrum of a kernel."""
         module = elliptical_inputs if self.shape == "power_law" else random_inputs
         ends: Ends = getattr(module, self.shape)(distances, **self._given)
         return ends
@@ -87,8 +74,8 @@ class DataPlace:
 
     @property
     def keys(self) -> dict[str, Any]:
-        mean = float(self._mean @ self._mean)
-        place = {"shape": DATA, "parameter": mean, "n": self.n, "d": self.x.shape[1]}
+        """As of a `RandomPlace`; the parameter is the mean cosine."""
+        place = {"shape": DATA, "parameter": self._mean_cosine, "n": self.n, "d": self.x.shape[1]}
         return {**place, "dataset": self.dataset}
 
     @cached_property
@@ -96,9 +83,9 @@ class DataPlace:
         return sphere.unit_rows(self.x)
 
     @cached_property
-    def _mean(self) -> Array:
-        mean: Array = self._units.mean(axis=0)
-        return mean
+    def _mean_cosine(self) -> float:
+        mean = self._units.mean(axis=0)
+        return float(mean @ mean)
 
     @cached_property
     def variances(self) -> Array:
@@ -112,15 +99,21 @@ class DataPlace:
         return np.sort(generator(seed, "data").choice(len(self.x), self.n, replace=False))
 
     def draw(self, seed: int) -> Draw:
+        """Return the samples that a seed draws, over their norms."""
         return Draw(self._units[self.rows(seed)])
 
     def law(self, distances: Distances) -> Ends:
-        mean = float(self._mean @ self._mean)
-        return elliptical_inputs.elliptical(distances, self.variances, c=mean, n=self.n)
+        """Return where the laws expect the spectrum of a kernel."""
+        c = self._mean_cosine
+        return elliptical_inputs.elliptical(distances, self.variances, c=c, n=self.n)
 
 
 def measure(
-    place: Place, activation: Activation, functions: Mapping[int, Table], *, seed: int
+    place: RandomPlace | DataPlace,
+    activation: Activation,
+    functions: Mapping[int, Table],
+    *,
+    seed: int,
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns of the table `phase` for the depths of the kernels' ``functions``."""
     draw = place.draw(seed)
@@ -154,6 +147,23 @@ def measure(
             "far_lambda_min": far.low,
             "close_gain": close_gain(activation, depth),
         }
+
+
+def law_grid(
+    *, samples: int, samples_per_dimension: Sequence[float], closest: float, points: Sequence[int]
+) -> Iterator[tuple[int, float]]:
+    """Yield dimensions d, from 3 on, and mean cosines c where the table `phase_laws` has the laws.
+
+    The ``points`` are of n/d from its smallest to its largest value, and of 1 - c from ``closest``
+    to 1, both evenly in their logarithm.
+
+    >>> [*law_grid(samples=8, samples_per_dimension=[1, 2], closest=0.1, points=[2, 2])]
+    [(4, 0.0), (4, 0.9), (8, 0.0), (8, 0.9)]
+    """
+    (least, most), (across, down) = samples_per_dimension, points
+    ratios = np.geomspace(least, most, across)
+    dimensions = sorted({round(samples / ratio) for ratio in ratios if samples / ratio >= 3})
+    yield from product(dimensions, [0.0, *(1 - np.geomspace(closest, 1, down)[-2::-1]).tolist()])
 
 
 def laws(distances: Distances, c: float, *, n: int, d: int) -> dict[str, Any]:

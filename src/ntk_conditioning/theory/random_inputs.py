@@ -174,7 +174,8 @@ def _beyond(masses: Array, places: Array) -> float:
 
 def uniform(distances: Distances, *, n: int, d: int) -> Ends:
     """Return the ends for samples that are uniform on the sphere."""
-    return _of(n, harmonics(distances, d))
+    same = harmonics(distances, d)
+    return _of(n, same, same)
 
 
 def equicorrelated(distances: Distances, c: float, *, n: int, d: int) -> Ends:
@@ -182,7 +183,7 @@ def equicorrelated(distances: Distances, c: float, *, n: int, d: int) -> Ends:
 
     Their cosines are c + (1-c) t: those of uniform samples in one dimension less.
     """
-    return _of(n, harmonics(lambda w: distances((1 - c) * w), d - 1))
+    return uniform(lambda w: distances((1 - c) * w), n=n, d=d - 1)
 
 
 def two_clusters(distances: Distances, c: float, *, n: int, d: int) -> Ends:
@@ -196,16 +197,12 @@ def two_clusters(distances: Distances, c: float, *, n: int, d: int) -> Ends:
     return _of(n, same, other)
 
 
-def _of(n: int, same: Harmonics, other: Harmonics | None = None) -> Ends:
+def _of(n: int, same: Harmonics, other: Harmonics) -> Ends:
     """Return the ends from the harmonics of the distances within and between clusters.
 
     1 - f has the weights of f with the other sign but for degree 0, and they add up to 0.
     """
-    if other is None:
-        means = [same.weights]
-    else:
-        means = [(same.weights + other.weights) / 2, (same.weights - other.weights) / 2]
-    weights = np.concatenate([-mean[1:] for mean in means])
-    counts = np.tile(same.counts[1:], len(means))
-    spikes = [1 - means[0][0], *(-mean[0] for mean in means[1:])]
-    return spectrum(weights, counts, n, rest=float(same.weights.sum()), spikes=spikes)
+    means = (same.weights + other.weights) / 2, (same.weights - other.weights) / 2
+    weights = -np.concatenate([mean[1:] for mean in means])
+    counts, rest = np.tile(same.counts[1:], 2), float(same.weights.sum())
+    return spectrum(weights, counts, n, rest=rest, spikes=[1 - means[0][0], -means[1][0]])

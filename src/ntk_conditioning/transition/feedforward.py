@@ -126,11 +126,6 @@ def tangents(net: FeedforwardNet, x: Tensor) -> tuple[list[Tensor], list[Tensor]
     return [c.detach() for c in inputs], list(deltas), sums[-1].detach().squeeze(1)
 
 
-def kernel(net: FeedforwardNet, x: Tensor) -> Tensor:
-    """Return the NTK (n, n) of the rows of ``x`` (n, d), over all weights."""
-    return kernel_of_tangents(net, *tangents(net, x)[:2])
-
-
 def kernel_of_tangents(
     net: FeedforwardNet, inputs: Sequence[Tensor], deltas: Sequence[Tensor]
 ) -> Tensor:

@@ -12,7 +12,8 @@ where P' is P of the neurons that feed the layer and S the diagonal matrix of th
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,16 +24,13 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.networks.gradient_tiles import tiles
 from ntk_conditioning.networks.mlp import product
 from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
 
 #: Where Lanczos stops: the error of a norm is about the square of it.
 TOLERANCE = 1e-4
-#: Rows of a matrix of cosines that are looked at at once, so few that they stay in the caches.
-ROWS = 64
 #: Rows of a symmetric product that are computed at once.
-TILE = 192
+TILE = 256
 #: Matrices up to this size have their norm from all eigenvalues.
 FULL_SPECTRUM = 64
 
@@ -73,7 +71,7 @@ def _products(
         m, fed = s.shape[1], len(within)
         weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (net, other or net))
         across = weight * (scale * within) if within.ndim == 1 else product(weight, within, scale)
-        multiply = symmetric_product if other is None else product
+        multiply = _symmetric_product if other is None else product
         products = multiply(across, weight2.T, scale)
         products.diagonal().add_(shared)
         if net.dense:
@@ -88,15 +86,13 @@ def _products(
         yield products
 
 
-def symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+def _symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
     """Return scale · a b (m, m), a symmetric matrix, from its upper half."""
-    m = len(a)
-    if m < 2 * TILE:
-        return product(a, b, scale)
-    matrix = a.new_empty(m, m)
-    for rows, columns in tiles(slice(m), slice(m), (TILE, m), upper=True):
-        matrix[rows, columns] = product(a[rows], b[:, columns], scale)
-        matrix[rows.stop :, rows] = matrix[rows, rows.stop :].T
+    matrix = a.new_empty(len(a), len(a))
+    for top in range(0, len(a), TILE):
+        rows, beyond = slice(top, top + TILE), slice(top + TILE, None)
+        matrix[rows, top:] = product(a[rows], b[:, top:], scale)
+        matrix[beyond, rows] = matrix[rows, beyond].T
     return matrix
 
 
@@ -123,16 +119,6 @@ class LayerAngles:
     gradient_max: float
 
 
-#: How the values of several samples become one.
-_OVER_SAMPLES: Mapping[str, Callable[[Sequence[float]], Any]] = {
-    "cos_mean": np.mean,
-    "cos_rms": lambda values: np.sqrt(np.mean(np.square(values))),
-    "cos_max": np.max,
-    "cos_above": np.mean,
-    "gradient_max": np.max,
-}
-
-
 def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[LayerAngles]:
     """Return the angles between neurons' gradients in every hidden layer, over the rows of ``x``.
 
@@ -140,9 +126,9 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
 
     Raises `ZeroGradientError` if a neuron has gradient 0.
     """
-    _, sums = layers(net, x)
-    samples: dict[int, list[dict[str, float]]] = {}
-    norms: dict[int, dict[str, float]] = {}
+    slopes = [net.activation.derivative(z[0]) for z in layers(net, x[:1])[1]]
+    samples: dict[int, list[tuple[float, ...]]] = defaultdict(list)
+    norms: dict[int, tuple[float, float]] = {}
     for k, sample in enumerate(x, start=1):
         for layer, products in enumerate(_products(net, sample), start=1):
             squared = products if products.ndim == 1 else products.diagonal()
@@ -152,54 +138,36 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
                     f"0 at sample {k}, and no angle; take an activation that does not vanish"
                 )
             if len(products) > 1:
-                samples.setdefault(layer, []).append(_angles(products, squared, level))
-                if layer not in norms:
-                    slopes = net.activation.derivative(sums[layer - 1].detach())[0]
-                    norms[layer] = _norms(products, slopes)
-    return [
-        LayerAngles(
-            layer,
-            net.hidden[layer - 1],
-            net.fan_ins[layer - 1],
-            **{
-                key: float(over_samples([sample[key] for sample in of_layer]))
-                for key, over_samples in _OVER_SAMPLES.items()
-            },
-            **norms[layer],
-        )
-        for layer, of_layer in samples.items()
-    ]
+                samples[layer].append((float(squared.max()), *_cosines(products, squared, level)))
+                if k == 1:
+                    norms[layer] = _norms(products, squared, slopes[layer - 1])
+    angles = []
+    for layer, values in samples.items():
+        largest, mean, square, highest, above = np.transpose(values)
+        of_cosines = mean.mean(), math.sqrt(square.mean()), highest.max(), above.mean()
+        numbers = map(float, (*of_cosines, *norms[layer], largest.max()))
+        angles.append(LayerAngles(layer, net.hidden[layer - 1], net.fan_ins[layer - 1], *numbers))
+    return angles
 
 
-def _norms(products: Tensor, slopes: Tensor) -> dict[str, float]:
+def _cosines(products: Tensor, squared: Tensor, level: float) -> tuple[float, ...]:
+    """Return of all pairs the mean of |cos| and of cos², the largest, and the share above."""
+    if products.ndim == 1:  # a diagonal matrix has no cosines
+        return 0.0, 0.0, 0.0, 0.0
+    inverse, pairs = squared.rsqrt(), len(products) * (len(products) - 1)
+    cosines = (products * inverse[:, None]).mul_(inverse).abs_().fill_diagonal_(0).flatten()
+    sums = cosines.sum(), cosines @ cosines, torch.count_nonzero(cosines > level)
+    mean, square, above = (float(each) / pairs for each in sums)
+    return mean, square, float(cosines.max()), above
+
+
+def _norms(products: Tensor, squared: Tensor, slopes: Tensor) -> tuple[float, float]:
+    """Return the norms of the matrix of cosines, and of the products of activations' gradients."""
     if products.ndim == 1:
-        return {"jacobian_norm": float((slopes**2 * products).max()), "cos_norm": 1.0}
-    lengths = products.diagonal().sqrt()
-    return {
-        "jacobian_norm": spectral_norm(slopes[:, None] * products * slopes),
-        "cos_norm": spectral_norm(products / lengths / lengths[:, None]),
-    }
-
-
-def _angles(products: Tensor, squared: Tensor, level: float) -> dict[str, float]:
-    m, inverse = len(products), squared.rsqrt()
-    total = squares = above = largest = 0.0
-    for top in range(0, m if products.ndim == 2 else 0, ROWS):  # a diagonal matrix has no cosines
-        rows = slice(top, top + ROWS)
-        cosines = (products[rows] * inverse[rows, None]).mul_(inverse).abs_()
-        cosines.diagonal(top).zero_()
-        total += float(cosines.sum())
-        squares += float(cosines.square().sum())
-        above += float((cosines > level).sum())
-        largest = max(largest, float(cosines.max()))
-    pairs = m * (m - 1)
-    return {
-        "cos_mean": total / pairs,
-        "cos_rms": math.sqrt(squares / pairs),
-        "cos_max": largest,
-        "cos_above": above / pairs,
-        "gradient_max": float(squared.max()),
-    }
+        return 1.0, float((slopes**2 * products).max())
+    lengths = squared.sqrt()
+    cosines = products / lengths / lengths[:, None]
+    return spectral_norm(cosines), spectral_norm(slopes[:, None] * products * slopes)
 
 
 def spectral_norm(matrix: Tensor) -> float:

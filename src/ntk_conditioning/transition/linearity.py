@@ -1,42 +1,172 @@
-"""How far a network is from linear in its weights, in balls about its initialisation."""
+"""How far a network is from linear in its weights, in balls about its initialisation.
+
+By the quadratic term of its expansion and the Hessian's norm. With Lagrange's remainder the
+expansion is exact (liu2022transition, Eq. (1)), so that the quadratic term 1/2 δ^T H(ξ) δ at
+weights w_0 + δ is f(w_0 + δ) - f(w_0) - grad f(w_0) · δ, whatever ξ is.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TypeAlias
 
+import numpy as np
 import torch
+from scipy.sparse.linalg import ArpackNoConvergence
 from torch import Tensor
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2022transition as theory
-from ntk_conditioning.transition.feedforward import FeedforwardNet
-from ntk_conditioning.transition.gradients import gradient_products
-from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
+from ntk_conditioning.transition.feedforward import FeedforwardNet, outputs
+from ntk_conditioning.transition.gradients import gradient_products, lanczos
 
-#: Columns of the table `linearity`. A bound is None where its theorem says nothing.
-Columns: TypeAlias = dict[str, float | None]
+#: Relative accuracy at which Lanczos stops: the error of an eigenvalue is about its square.
+TOLERANCE = 1e-5
+#: Vectors that Lanczos keeps: half of SciPy's default takes no more products here, and less time.
+LANCZOS_VECTORS = 10
+#: Steps of an ascent, and the relative rise that ends it.
+ASCENT_STEPS, LEAST_RISE = 20, 1e-4
 
 
-def linearity(
-    net: FeedforwardNet, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
-) -> list[Columns]:
-    """Return, for each radius, the largest values over expansions at the rows of ``x`` (n, d).
+class Expansion:
+    """The expansion of f(x), at one sample, in all weights or in those below the last layer.
 
-    ``directions`` random ones are searched, drawn with the ``seed``. A bound that one sample lacks
-    is missing.
+    Weights are one vector δ (p,), layer by layer; ``size`` is p, ``origin`` no change and
+    ``gradient`` that of f at w_0.
     """
-    expanded = [[*_at_sample(net, sample, radii, directions, seed)] for sample in x]
-    return [
-        {name: _largest([row[name] for row in rows]) for name in rows[0]}
-        for rows in zip(*expanded, strict=True)
-    ]
+
+    def __init__(self, net: FeedforwardNet, x: Tensor, *, last_fixed: bool = False) -> None:
+        """Take the network at its weights w_0, and a sample ``x`` (d,)."""
+        self._net, self._x = net, x[None]
+        self._free = len(net.weights) - (1 if last_fixed else 0)
+        self._start = torch.cat([weight.flatten() for weight in net.weights[: self._free]])
+        self.size, self.origin = len(self._start), torch.zeros_like(self._start)
+        self._at_start = self.value(self.origin)
+        # Kept: each product with H then costs a backward pass through it, and no forward pass.
+        self._at = self.origin.clone().requires_grad_()
+        self._slope = torch.autograd.grad(self.value(self._at), self._at, create_graph=True)[0]
+        self.gradient = self._slope.detach()
+
+    def value(self, change: Tensor) -> Tensor:
+        """Return f(w_0 + δ) for a change δ (p,) of the weights."""
+        kept = self._net.weights
+        parts = torch.split(self._start + change, [weight.numel() for weight in kept[: self._free]])
+        free = [part.view_as(weight) for part, weight in zip(parts, kept, strict=False)]
+        return outputs(self._net.with_weights([*free, *kept[self._free :]]), self._x)[0]
+
+    def quadratic_term(self, change: Tensor) -> float:
+        """Return 1/2 δ^T H(ξ) δ, the Lagrange remainder at a change δ (p,)."""
+        return float(self.value(change) - self._at_start - self.gradient @ change)
+
+    def quadratic_term_gradient(self, change: Tensor) -> Tensor:
+        """Return the gradient (p,) of `quadratic_term` by δ."""
+        at = change.detach().requires_grad_()
+        return torch.autograd.grad(self.value(at), at)[0] - self.gradient
+
+    def hessian_product(self, v: Tensor) -> Tensor:
+        """Return H v (p,) at w_0."""
+        if not self._slope.requires_grad:  # f is linear in these weights
+            return torch.zeros_like(v)
+        # v as an argument of `grad` makes torch import sympy
+        return torch.autograd.grad(self._slope @ v, self._at, retain_graph=True)[0]
 
 
-def _largest(values: Sequence[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return max(numbers) if len(numbers) == len(values) else None
+@dataclass(frozen=True, eq=False)
+class HessianNorm:
+    """The spectral norm |λ| of H, the eigenvector v (p,) of λ, and the residual |H v - λ v|.
+
+    An eigenvalue of H lies within the residual of λ.
+    """
+
+    norm: float
+    residual: float
+    eigenvector: Tensor
+
+
+def hessian_norm(expansion: Expansion) -> HessianNorm:
+    """Return the spectral norm of the Hessian at w_0, by Lanczos' iterations.
+
+    Raises `UserError` if they do not converge.
+    """
+    like = expansion.origin
+    some = torch.ones_like(like) / math.sqrt(expansion.size)
+    if not expansion.hessian_product(some).any():  # Lanczos starts with H v, which must not be 0
+        return HessianNorm(0.0, 0.0, some)
+    options = {"tol": TOLERANCE, "ncv": min(LANCZOS_VECTORS, expansion.size)}
+    try:
+        values, vectors = lanczos(expansion.hessian_product, like, **options)
+    except ArpackNoConvergence as error:
+        raise UserError(f"the Hessian's norm did not converge: {error}") from error
+    vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
+    value = float(values[0])
+    residual = torch.linalg.vector_norm(expansion.hessian_product(vector) - value * vector)
+    return HessianNorm(abs(value), float(residual), vector)
+
+
+@dataclass(frozen=True)
+class LargestTerms:
+    """The largest |quadratic term| found in a ball, by the way in which it was found."""
+
+    random: float
+    gradient: float
+    eigenvector: float
+    ascent: float
+
+    @property
+    def largest(self) -> float:
+        """The largest of all: a bound on the supremum from below."""
+        return max(self.random, self.gradient, self.eigenvector, self.ascent)
+
+
+def largest_terms(
+    expansion: Expansion,
+    radius: float,
+    *,
+    eigenvector: Tensor,
+    directions: int,
+    generator: np.random.Generator,
+) -> LargestTerms:
+    """Return the largest |quadratic term| at changes δ with |δ| = ``radius``.
+
+    Taken are ``directions`` random ones, both signs of the gradient and of the Hessian's
+    ``eigenvector`` (p,), and an ascent from the best of these: by δ <- radius · g/|g|, where g is
+    the term's gradient. At a quadratic function this is the power iteration.
+    """
+
+    # Drawn one by one: a network has too many weights to keep all directions.
+    random = (
+        torch.from_numpy(generator.standard_normal(expansion.size)).to(expansion.origin)
+        for _ in range(directions)
+    )
+    gradient = expansion.gradient
+    found, climbed = {}, []
+    for way, vectors in (
+        ("random", random),
+        ("gradient", (gradient, -gradient)),
+        ("eigenvector", (eigenvector, -eigenvector)),
+    ):
+        # a gradient of 0 has no direction
+        changes = (radius / (float(torch.linalg.vector_norm(v)) or math.inf) * v for v in vectors)
+        terms = ((abs(expansion.quadratic_term(change)), change) for change in changes)
+        found[way], best = max(terms, key=lambda pair: pair[0])
+        climbed.append(_climb(expansion, best, radius))
+    return LargestTerms(ascent=max(climbed), **found)
+
+
+def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:
+    term = expansion.quadratic_term(change)
+    for _ in range(ASCENT_STEPS):
+        uphill = expansion.quadratic_term_gradient(change) * (1.0 if term >= 0 else -1.0)
+        length = torch.linalg.vector_norm(uphill)
+        if not length > 0:
+            break
+        change = radius / length * uphill
+        last, term = term, expansion.quadratic_term(change)
+        if abs(term) <= (1 + LEAST_RISE) * abs(last):
+            term = max(last, term, key=abs)
+            break
+    return abs(term)
 
 
 def largest_weight(net: FeedforwardNet) -> float:
@@ -44,44 +174,51 @@ def largest_weight(net: FeedforwardNet) -> float:
     return float(net.weights[-1].abs().max())
 
 
-def two_layer_bound(net: FeedforwardNet, x: Tensor, radius: float) -> float | None:
-    """Return Theorem 1's bound, whose sub-models are the neurons of a two-layer network."""
-    if len(net.hidden) != 1 or net.dense or net.activation.kinks:
-        return None
-    norm = float(torch.linalg.vector_norm(x)) * net.scale(1)
-    weight = largest_weight(net) + radius
-    smoothness = theory.two_layer_smoothness(net.activation, norm, weight)
-    return theory.assembly_bound(smoothness, radius, math.sqrt(net.hidden[0]))
+def linearity(
+    net: FeedforwardNet, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
+) -> list[dict[str, float | None]]:
+    """Return, for each radius, the largest values over expansions at the rows of ``x`` (n, d).
+
+    As columns of the table `linearity`. ``directions`` random ones are searched, drawn with the
+    ``seed``. A bound is None where its theorem says nothing.
+    """
+    rows: list[dict[str, float | None]] = [{"radius": radius} for radius in radii]
+    for sample in x:
+        whole, fixed = (Expansion(net, sample, last_fixed=last) for last in (False, True))
+        norm, norm_fixed = hessian_norm(whole), hessian_norm(fixed)
+        for row, radius in zip(rows, radii, strict=True):
+            rng = generator(seed, "batch")  # any stream but the initialisation's
+            search = partial(largest_terms, radius=radius, directions=directions, generator=rng)
+            terms = search(whole, eigenvector=norm.eigenvector)
+            terms_fixed = search(fixed, eigenvector=norm_fixed.eigenvector)
+            bound, bound_fixed = _bounds(net, sample, radius)
+            values = {
+                "hessian_norm": norm.norm,
+                "hessian_residual": norm.residual,
+                "hessian_norm_fixed": norm_fixed.norm,
+                "quadratic_term": terms.largest,
+                **{f"quadratic_{way}": term for way, term in asdict(terms).items()},
+                "quadratic_term_fixed": terms_fixed.largest,
+                "bound": bound,
+                "bound_fixed": bound_fixed,
+            }
+            for name, value in values.items():  # a network has a bound at all samples or at none
+                row[name] = value if value is None else max(value, row.get(name) or 0.0)
+    return rows
 
 
-def last_layer_bound(net: FeedforwardNet, x: Tensor, radius: float) -> float | None:
-    """Return Theorem 4's bound, with the smoothness that its proof takes: of linear neurons."""
+def _bounds(net: FeedforwardNet, x: Tensor, radius: float) -> tuple[float | None, float | None]:
+    """Return Theorem 1's bound, of two-layer networks, and Theorem 4's, where neurons are linear.
+
+    Sub-models of a two-layer network are its neurons; none has a bound with kinks or skips.
+    """
     if net.dense or net.activation.kinks:
-        return None
+        return None, None
+    weight, whole = largest_weight(net), None
+    if len(net.hidden) == 1:
+        norm = float(torch.linalg.vector_norm(x)) * net.scale(1)
+        smoothness = theory.two_layer_smoothness(net.activation, norm, weight + radius)
+        whole = theory.assembly_bound(smoothness, radius, math.sqrt(net.hidden[0]))
     *_, products = gradient_products(net, x)
-    _, curvature = theory.slope_bounds(net.activation)
-    smoothness = curvature * float(products.diagonal().max())
-    return theory.layer_bound(smoothness, radius, net.hidden[-1], largest_weight(net))
-
-
-def _at_sample(
-    net: FeedforwardNet, x: Tensor, radii: Sequence[float], directions: int, seed: int
-) -> Iterator[Columns]:
-    whole, fixed = (Expansion(net, x, last_fixed=last) for last in (False, True))
-    norm, norm_fixed = hessian_norm(whole), hessian_norm(fixed)
-    for radius in radii:
-        rng = generator(seed, "batch")  # any stream but the initialisation's
-        search = partial(largest_terms, radius=radius, directions=directions, generator=rng)
-        terms = search(whole, eigenvector=norm.eigenvector)
-        terms_fixed = search(fixed, eigenvector=norm_fixed.eigenvector)
-        yield {
-            "radius": radius,
-            "hessian_norm": norm.norm,
-            "hessian_residual": norm.residual,
-            "hessian_norm_fixed": norm_fixed.norm,
-            "quadratic_term": terms.largest,
-            **{f"quadratic_{way}": term for way, term in asdict(terms).items()},
-            "quadratic_term_fixed": terms_fixed.largest,
-            "bound": two_layer_bound(net, x, radius),
-            "bound_fixed": last_layer_bound(net, x, radius),
-        }
+    smoothness = theory.slope_bounds(net.activation)[1] * float(products.diagonal().max())
+    return whole, theory.layer_bound(smoothness, radius, net.hidden[-1], weight)

@@ -10,18 +10,18 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns that depend on the radius of a ball.
-BY_RADIUS = ("quadratic_term", "quadratic_term_fixed")
-#: The columns that are fitted, by study.
+#: The columns that are fitted, by study, and those of them that depend on the radius of a ball.
 QUANTITIES = {
     "orthogonality": ("cos_mean", "cos_rms", "cos_norm", "jacobian_norm"),
     "linearity": (
         *("hessian_norm", "hessian_norm_fixed", "kernel_change", "distance"),
-        *BY_RADIUS,
+        *("quadratic_term", "quadratic_term_fixed"),
     ),
 }
-_NETWORK = ["dataset", "architecture", "activation", "layer", "label_scale", "steps"]
-_NETWORK += ["radius", "seed"]
+BY_RADIUS = ("quadratic_term", "quadratic_term_fixed")
+_NETWORK = [
+    *("dataset", "architecture", "activation", "layer", "label_scale", "steps", "radius", "seed"),
+]
 
 
 def width_slopes(study: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -35,19 +35,16 @@ def width_slopes(study: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     of_any_radius = frame[frame["radius"] == frame["radius"].min()].assign(radius=0.0)
     for quantity in QUANTITIES[study]:
         rows = frame if quantity in BY_RADIUS else of_any_radius
-        for key, group in rows.groupby(_NETWORK):
-            points = group.sort_values("width")
-            width, value = points["width"].to_numpy(), points[quantity].to_numpy()
-            if len(width) < 2 or not (value > 0).all():
-                continue
-            slope, _ = np.polyfit(np.log(width), np.log(value), 1)
-            yield {
-                "study": study,
-                "quantity": quantity,
-                **dict(zip(_NETWORK, key, strict=True)),
-                "slope": float(slope),
-                "points": len(width),
-                "width_min": int(width[0]),
-                "width_max": int(width[-1]),
-                "falls": bool((np.diff(value) < 0).all()),
-            }
+        for key, group in rows.sort_values("width").groupby(_NETWORK):
+            width, value = group["width"].to_numpy(), group[quantity].to_numpy()
+            if len(width) > 1 and (value > 0).all():
+                yield {
+                    "study": study,
+                    "quantity": quantity,
+                    **dict(zip(_NETWORK, key, strict=True)),
+                    "slope": float(np.polyfit(np.log(width), np.log(value), 1)[0]),
+                    "points": len(width),
+                    "width_min": int(width[0]),
+                    "width_max": int(width[-1]),
+                    "falls": bool((np.diff(value) < 0).all()),
+                }

@@ -12,15 +12,15 @@ import torch
 
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
-from ntk_conditioning.claim_experiments.liu2022transition import assemblies, normals
+from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, norms
+from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.feedforward import draw_network
-from ntk_conditioning.transition.taylor import Expansion
+from ntk_conditioning.transition.linearity import Expansion
 from ntk_workflow.claims.checking import FAILS, HOLDS, UNDER_A_CONDITION, check
 from ntk_workflow.claims.papers import load
 from tests.ntk_conditioning.gradients import explicit_gradients
@@ -79,11 +79,10 @@ def test_a_paper_without_experiments_is_named():
 
 
 def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
-    q, rho = np.array([0.5, 4.0]), np.array([0.9, -0.3])
-    w = 1 - rho[:, None]
+    q, w = np.array([0.5, 4.0]), np.array([[0.1], [1.3]])
     erf, one, two = dual(activations.get("erf"), q), slice(0, 1), slice(1, 2)
     exact, _ = erf.cosine_distances(one, two, w, np.arccos(1 - w))
-    result = correlations.correlation_of("erf", q[:1], q[1:], rho)
+    result = norms.correlation_of("erf", q[:1], q[1:], 1 - w[:, 0])
     assert result == pytest.approx(1 - exact[:, 0], abs=1e-9)
 
 
@@ -116,11 +115,6 @@ def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
         assert count == np.count_nonzero((np.abs(roots.imag) < 1e-12) & (roots.real > 0))
 
 
-def test_depth_zero_has_the_covariance_of_the_sphere():
-    row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
-    assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
-
-
 @pytest.mark.parametrize("name", ["tanh", "softplus"])
 def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
     rng = np.random.default_rng(3)
@@ -129,7 +123,7 @@ def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
     first, last = rng.standard_normal((7, 5)), rng.standard_normal(7)
     change = torch.from_numpy(np.concatenate([first.ravel(), last]))
     scaled, (w, v) = x.numpy() / math.sqrt(5), (weight.numpy() for weight in model.weights)
-    term = assemblies.quadratic_term(activations.get(name), w @ scaled, v[0], first @ scaled, last)
+    term = hessians.quadratic_term(activations.get(name), w @ scaled, v[0], first @ scaled, last)
     assert term == pytest.approx(Expansion(model, x).quadratic_term(change), rel=1e-10)
 
 
@@ -137,7 +131,7 @@ def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
 def test_hessian_norms_of_blocks_are_those_of_dense_hessians(kind: str):
     """With one input of 1 the block of a neuron is all that it has."""
     tanh, rng = activations.get("tanh"), np.random.default_rng(5)
-    norm = assemblies.two_layer_norm(tanh, kind, 6, np.random.default_rng(5))
+    norm = hessians.two_layer_norm(tanh, kind, 6, np.random.default_rng(5))
     w = torch.from_numpy(rng.standard_normal((6, 1)))
     u = rng.standard_normal(6) if kind == "normal" else rng.choice([-1.0, 1.0], 6)
     model = draw_network(1, [6], activation="tanh", generator=rng)
@@ -156,15 +150,6 @@ def test_normals_turn_as_explicit_gradients_do():
         here, there = (explicit_gradients(one, x, layer) for one in (net, moved))
         cosines = torch.nn.functional.cosine_similarity(here, there, dim=1)
         assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
-
-
-def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
-    """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
-    row = table("liu2023relu").query("statement == 'pair_window_from' and depth == 1")
-    z = math.radians(row["value"].item())
-    cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
-    assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
-    assert 60 < math.degrees(z) < 70
 
 
 def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():

@@ -17,26 +17,15 @@ sizes = st.integers(2, 10**5)
 ROUNDING = 1e-9
 
 
-def largest_map(delta: float, mu: float, layers: int) -> np.ndarray:
-    """Return ρ after 0 to ``layers`` layers of σ̂(ρ) = (1 - μ) ρ + μ ρ², from 1 - δ.
-
-    Of all duals with σ̂'(0) = 1 - μ it is the largest on [0, 1] (proof of Lemma 21).
-    """
-    steps = itertools.repeat(delta, layers + 1)
-    return 1 - np.array([*itertools.accumulate(steps, lambda w, _: w * (1 + mu * (1 - w)))])
-
-
 @given(delta=deltas, mu=mus)
-def test_no_dual_ever_exceeds_b(delta, mu):
-    layers = np.arange(theory.separating_depth(delta, mu) + 40)
-    bound = theory.correlation_bound(layers, delta, mu)
-    assert (largest_map(delta, mu, layers[-1]) <= bound * (1 + ROUNDING) + 1e-15).all()
-    assert delta > 0.5 or (np.diff(bound) <= 1e-15).all()  # beyond, it begins below its own B(1)
-
-
-@given(delta=deltas, mu=mus)
-def test_l_0_is_the_first_layer_where_b_is_at_most_a_half(delta, mu):
+def test_no_dual_ever_exceeds_b_and_l_0_is_the_first_layer_where_that_is_at_most_a_half(delta, mu):
+    """Of all duals with σ̂'(0) = 1 - μ, (1 - μ) ρ + μ ρ² is the largest on [0, 1] (Lemma 21)."""
     first = theory.separating_depth(delta, mu)
+    bound = theory.correlation_bound(np.arange(first + 40), delta, mu)
+    steps = itertools.repeat(delta, first + 40)
+    largest = 1 - np.array([*itertools.accumulate(steps, lambda w, _: w * (1 + mu * (1 - w)))])
+    assert (largest <= bound * (1 + ROUNDING) + 1e-15).all()
+    assert delta > 0.5 or (np.diff(bound) <= 1e-15).all()  # beyond, it begins below its own B(1)
     assert delta * (1 + mu / 2) ** first >= 0.5 * (1 - ROUNDING)
     assert first == 0 or delta * (1 + mu / 2) ** (first - 1) < 0.5 * (1 + ROUNDING)
     half = theory.correlation_bound(first + 1, delta, mu)

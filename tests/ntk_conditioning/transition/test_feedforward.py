@@ -8,9 +8,9 @@ from torch import Tensor
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.transition import feedforward, gradients
 from ntk_conditioning.transition.descent import descend
-from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel, layers, outputs
+from ntk_conditioning.transition.feedforward import FeedforwardNet, layers, outputs
 from ntk_conditioning.transition.gradients import gradient_products, layer_angles, spectral_norm
-from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
+from ntk_conditioning.transition.linearity import Expansion, hessian_norm, largest_terms
 from tests.ntk_conditioning.gradients import explicit_gradients
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -28,6 +28,10 @@ def network(architecture: str, activation="tanh", *, seed=1, d=5) -> Feedforward
     hidden, dense = ARCHITECTURES[architecture]
     rng = np.random.default_rng(seed)
     return feedforward.draw_network(d, hidden, activation=activation, generator=rng, dense=dense)
+
+
+def kernel(net: FeedforwardNet, x: Tensor) -> Tensor:
+    return feedforward.kernel_of_tangents(net, *feedforward.tangents(net, x)[:2])
 
 
 def samples(n: int, d=5) -> Tensor:
@@ -63,21 +67,15 @@ def test_angles_and_the_kernel_are_those_of_explicit_gradients(architecture):
         jacobian = torch.linalg.matrix_norm(slope[:, None] * rows[0], 2) ** 2
         distinct = ~torch.eye(angles.width, dtype=torch.bool)
         off = torch.stack([one[distinct].abs() for one in cosines])
+        squares = torch.stack(rows).square().sum(dim=-1)
         numbers = off.mean(), off.square().mean().sqrt(), off.max(), (off > 0.2).double().mean()
-        expected = [*numbers, torch.linalg.matrix_norm(cosines[0], 2), jacobian]
+        numbers += torch.linalg.matrix_norm(cosines[0], 2), jacobian, squares.max()
         names = ("cos_mean", "cos_rms", "cos_max", "cos_above", "cos_norm", "jacobian_norm")
-        values = [getattr(angles, name) for name in names]
-        assert values == pytest.approx([float(each) for each in expected], rel=1e-12, abs=1e-15)
+        values = [getattr(angles, name) for name in (*names, "gradient_max")]
+        assert values == pytest.approx([float(each) for each in numbers], rel=1e-12, abs=1e-15)
         assert angles.fan_in == model.fan_ins[layer - 1]
     whole = torch.cat([explicit_gradients(model, sample, len(model.weights)) for sample in x])
     assert torch.allclose(kernel(model, x), whole @ whole.T, rtol=1e-12)
-
-
-def test_a_gradient_that_vanishes_has_no_angle():
-    model = network("deep", "relu")
-    dead = model.with_weights([-model.weights[0].abs(), *model.weights[1:]])
-    with pytest.raises(gradients.ZeroGradientError, match="gradient 0"):
-        layer_angles(dead, samples(1).abs())
 
 
 def test_a_norm_by_lanczos_is_that_of_the_whole_spectrum():
@@ -112,7 +110,7 @@ def dense_hessian(expansion: Expansion) -> Tensor:
 
 @pytest.mark.parametrize("last_fixed", [False, True])
 @every_architecture
-def test_the_hessian_is_the_dense_one(architecture, last_fixed):
+def test_the_hessian_and_the_quadratic_term_are_the_dense_ones(architecture, last_fixed):
     expansion = Expansion(network(architecture), samples(1)[0], last_fixed=last_fixed)
     dense = dense_hessian(expansion)
     result = hessian_norm(expansion)
@@ -122,12 +120,6 @@ def test_the_hessian_is_the_dense_one(architecture, last_fixed):
     assert torch.allclose(expansion.hessian_product(v), dense @ v, rtol=0, atol=1e-12)
     trained = network(architecture).weights[: -1 if last_fixed else None]
     assert expansion.size == sum(weight.numel() for weight in trained)
-
-
-def test_the_quadratic_term_is_that_of_finite_differences():
-    expansion = Expansion(network("deep"), samples(1)[0])
-    dense = dense_hessian(expansion)
-    v = torch.from_numpy(np.random.default_rng(3).standard_normal(expansion.size))
     v /= torch.linalg.vector_norm(v)
     second = float(v @ dense @ v)
     quotients = [2 * expansion.quadratic_term(h * v) / h**2 for h in (1e-1, 1e-2)]
@@ -164,8 +156,8 @@ def test_the_largest_term_is_found_whatever_its_sign():
 
 
 @every_architecture
-def test_a_step_is_along_the_gradient_by_the_largest_eigenvalue_there(architecture):
-    """Both steps are those of automatic derivatives; the second has the second kernel's size."""
+def test_descent_is_along_the_gradient_by_the_largest_eigenvalue_there(architecture):
+    """Steps are those of automatic derivatives; the second has the second kernel's size."""
     model, x, y = network(architecture), samples(3), torch.tensor([30.0, -30.0, 30.0])
     weights = [weight.clone().requires_grad_() for weight in model.weights]
     for _ in range(2):
@@ -174,18 +166,12 @@ def test_a_step_is_along_the_gradient_by_the_largest_eigenvalue_there(architectu
         slopes = torch.autograd.grad((outputs(here, x) - y).square().sum() / 2, weights)
         pairs = zip(weights, slopes, strict=True)
         weights = [(w - step * slope).detach().requires_grad_() for w, slope in pairs]
-    (result,) = descend(model, x, y, steps=[2], step_size=0.5)
+    still, result = descend(model, x, y, steps=[0, 2], step_size=0.5)
     for weight, expected in zip(result.trained.weights, weights, strict=True):
         torch.testing.assert_close(weight, expected.detach())
-
-
-def test_descent_lowers_the_loss_and_tells_how_far_it_went():
-    model, x = network("deep"), samples(4)
-    y = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
-    still, result = descend(model, x, y, steps=[0, 50])
-    error = outputs(result.trained, x) - y
+    error, start = outputs(result.trained, x) - y, outputs(model, x) - y
     assert result.loss_after == pytest.approx(float(error @ error) / 2)
-    assert result.loss_after < result.loss_before / 2
+    assert result.loss_before == pytest.approx(float(start @ start) / 2)
     pairs = zip(result.trained.weights, model.weights, strict=True)
     squares = sum(float((a - b).square().sum()) for a, b in pairs)
     assert result.distance == pytest.approx(squares**0.5)
@@ -195,23 +181,19 @@ def test_descent_lowers_the_loss_and_tells_how_far_it_went():
     assert (still.kernel_change, still.distance) == (0, 0)
 
 
-def test_a_hessian_that_is_zero_has_norm_0():
+def test_a_silent_network_is_linear_and_neither_descends_nor_has_angles():
     """One hidden layer of ReLUs is linear in the weights below the last, and may be silent."""
-    model, [x] = network("two_layer", "relu"), samples(1)
-    inner, silent = (
-        Expansion(model, x, last_fixed=True),
-        Expansion(model.with_weights([-w.abs() for w in model.weights]), x.abs()),
-    )
-    for expansion in (inner, silent):
-        found = hessian_norm(expansion)
-        assert (found.norm, found.residual) == (0, 0)
-        options = {"directions": 2, "generator": np.random.default_rng(0)}
-        terms = largest_terms(expansion, 0.01, eigenvector=found.eigenvector, **options)
-        assert terms.largest < 1e-15
-
-
-def test_a_network_without_active_neurons_does_not_descend():
-    model = network("two_layer", "relu")
+    model, x = network("two_layer", "relu"), samples(3).abs()
     silent = model.with_weights([-w.abs() for w in model.weights])
+    for expansion in (Expansion(model, x[0], last_fixed=True), Expansion(silent, x[0])):
+        result = hessian_norm(expansion)
+        assert (result.norm, result.residual) == (0, 0)
+        options = {"directions": 2, "generator": np.random.default_rng(0)}
+        terms = largest_terms(expansion, 0.01, eigenvector=result.eigenvector, **options)
+        assert terms.largest < 1e-15
     with pytest.raises(UserError, match="the NTK is 0 in step 0"):
-        [*descend(silent, samples(3).abs(), torch.ones(3, dtype=torch.float64), steps=[1])]
+        [*descend(silent, x, torch.ones(3, dtype=torch.float64), steps=[1])]
+    deep = network("deep", "relu")
+    dead = deep.with_weights([-deep.weights[0].abs(), *deep.weights[1:]])
+    with pytest.raises(gradients.ZeroGradientError, match="gradient 0"):
+        layer_angles(dead, x)

@@ -1,20 +1,19 @@
 """Activations of Appendix C.4, NormReLU (Section 7, Appendix I), normalisation (Lemmas 1, 17)."""
 
-import itertools
 import math
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_map import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation, gaussian_mean, gaussian_nodes
+from ntk_conditioning.networks.activations import gaussian_mean, gaussian_nodes
 from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
@@ -35,24 +34,23 @@ PLACES = ("batch", "batch_and_output", "layer_after", "layer_before")
 TORCH_EPS = 1e-5
 
 
-def _step_dual(rho: float) -> float:
-    return (math.pi - math.acos(rho)) / (2 * math.pi)
-
-
 def _relu_dual(rho: float) -> float:
     return (math.sqrt(1 - rho**2) + (math.pi - math.acos(rho)) * rho) / (2 * math.pi)
 
 
 #: Functions, their duals and μ, as printed in Appendix C.4.
-C4: dict[str, tuple[Any, Any, float]] = {
+C4: dict[str, tuple[Any, Callable[[float], float], float]] = {
     "identity": (lambda z: z, lambda rho: rho, 0.0),
     "hermite_2": (lambda z: (z**2 - 1) / math.sqrt(2), lambda rho: rho**2, 1.0),
     "relu": (lambda z: np.maximum(z, 0), _relu_dual, (math.pi - 2) / (2 * math.pi - 2)),
-    "step": (lambda z: 1.0 * (z >= 0), _step_dual, (math.pi - 2) / math.pi),
+    "step": (
+        lambda z: 1.0 * (z >= 0),
+        lambda rho: 0.5 - math.acos(rho) / (2 * math.pi),
+        1 - 2 / math.pi,
+    ),
     "exponential": (np.exp, lambda rho: math.exp(rho + 3), (math.e - 2) / (math.e - 1)),
 }
-CORRECTED: dict[str, Any] = {"exponential": lambda rho: math.exp(rho + 1)}
-#: The first terms of duals' power series, as far as they are printed.
+#: The first terms of duals' power series, as far as they are printed; and what is right.
 SERIES = {
     "relu": np.array([2, math.pi, 2, 0, 1 / 12]) / (4 * math.pi),
     "step": np.array([math.pi, 2, 0, 1 / 3, 0, 3 / 20]) / (4 * math.pi),
@@ -66,12 +64,13 @@ SERIES_CORRECTED = SERIES | {
 
 def closed_forms(setting: Setting) -> Measurements:
     """Measure duals, their coefficients and μ of the functions in Appendix C.4."""
-    for name, (function, printed, mu) in C4.items():
-        row, series = partial(Measurement, activation=name), expand(function)
+    for row, name in grid(activation=list(C4)):
+        function, printed, mu = C4[name]
+        series = expand(function)
         yield row("non_linearity", series.non_linearity, mu)
-        right = CORRECTED.get(name, printed)
         for rho in COSINES:
-            yield row("dual_activation", series.dual(rho), printed(rho), right(rho), at=rho)
+            right = math.exp(rho + 1) if name == "exponential" else printed(rho)
+            yield row("dual_activation", series.dual(rho), printed(rho), right, at=rho)
         for k, term in enumerate(SERIES.get(name, ())):
             square = series.coefficients[k] ** 2
             yield row("dual_coefficient", square, term, SERIES_CORRECTED[name][k], at=k)
@@ -79,63 +78,52 @@ def closed_forms(setting: Setting) -> Measurements:
 
 def non_linearity(setting: Setting) -> Measurements:
     """Measure μ = 1 - σ̂'(0) / (σ̂(1) - σ̂(0)), Appendix C.4, by duals, beside its definition."""
-    for name in activations.names():
+    for row, name in grid(activation=activations.names()):
         sigma = activations.get(name)
         layer = dual(sigma, np.ones(1))
         w, h = pair_cosine_distances(layer, np.ones(1))  # at a right angle
         slope = float(layer.slopes[0]) * (1 - h.item())
         mu = 1 - slope / (float(layer.variances[0]) * w.item())
-        printed = expansion(sigma).non_linearity
-        yield Measurement("non_linearity_by_dual", mu, printed, activation=name)
+        yield row("non_linearity_by_dual", mu, expansion(sigma).non_linearity)
 
 
 def normrelu(setting: Setting) -> Measurements:
     """Measure λ, b, a_1 and μ of NormReLU beside the closed forms of Section 7 and Appendix C.4."""
-    constants = {}
-    for kink in KINKS:
-        series = expansion(_shifted_relu(kink))
+    for row, kink in grid(at=KINKS):
+
+        def shifted_relu(z: Array, kink: float = kink) -> Array:
+            """Return it without the constants that are to be found."""
+            return np.maximum(z - kink, 0)
+
+        series, formula = expand(shifted_relu, kinks=(kink,)), NormReLU(kink)
         mean, a1 = series.coefficients[:2]
-        scale = 1 / math.sqrt(series.bend + a1**2)
-        constants[kink] = scale, -mean, series.non_linearity, a1
-        for name, value in zip(("scale", "offset", "non_linearity"), constants[kink], strict=False):
-            yield Measurement(f"normrelu_{name}", value, getattr(NormReLU(kink), name), at=kink)
-    scale, offset, mu, a1 = constants[CHOSEN]
-    selu = activations.get("selu").slopes(np.ones(1)).item()
-    for name, value, printed in (
-        ("scale", scale, 1.05),
-        ("scale_over_selus", scale / selu, 1.0),
-        ("offset", offset, -1.6209),
-        ("mass_below", 1 - a1, 0.0551),  # E z σ = E σ' = 1 - Φ
-        ("non_linearity", mu, 0.0156),
-    ):
-        yield Measurement(f"chosen_{name}", value, printed, at=CHOSEN)
-
-
-def _shifted_relu(kink: float) -> Activation:
-    """Return max(z - c, 0), without the constants that are to be found."""
-    return Activation(
-        "shifted_relu",
-        function=lambda z: (z - kink).clamp(min=0),
-        derivative=lambda z: (z > kink).to(z.dtype),
-        kinks=(kink,),
-    )
+        scale, offset, mu = 1 / math.sqrt(series.bend + a1**2), -mean, series.non_linearity
+        yield row("normrelu_scale", scale, formula.scale)
+        yield row("normrelu_offset", offset, formula.offset)
+        yield row("normrelu_non_linearity", mu, formula.non_linearity)
+        if kink == CHOSEN:
+            selu = activations.get("selu").slopes(np.ones(1)).item()
+            yield row("chosen_scale", scale, 1.05)
+            yield row("chosen_scale_over_selus", scale / selu, 1.0)
+            yield row("chosen_offset", offset, -1.6209)
+            yield row("chosen_mass_below", 1 - a1, 0.0551)  # E z σ = E σ' = 1 - Φ
+            yield row("chosen_non_linearity", mu, 0.0156)
 
 
 def lengths(setting: Setting) -> Measurements:
     """Measure norms and bias of NormReLU, Appendix I.1, beside closed forms and constants."""
     sigma, formula = activations.normrelu(CHOSEN), NormReLU(CHOSEN)
-    for gamma in SOME:
-        for name, measured, closed_form in (
-            ("mean", sigma.expectation(lambda values: values, q=gamma), formula.mean),
-            ("length_map", length_map(sigma, gamma), formula.length_map),
-            ("length_map_slope", length_map_slope(sigma, gamma), formula.length_map_slope),
-            ("bias", bias(sigma, gamma), formula.bias),
-        ):
-            yield Measurement(f"normrelu_{name}", measured, closed_form(gamma), at=gamma)
+    for row, gamma in grid(at=SOME):
+        mean = sigma.expectation(lambda values: values, q=gamma)
+        yield row("normrelu_mean", mean, formula.mean(gamma))
+        yield row("normrelu_length_map", length_map(sigma, gamma), formula.length_map(gamma))
+        slope = length_map_slope(sigma, gamma)
+        yield row("normrelu_length_map_slope", slope, formula.length_map_slope(gamma))
+        yield row("normrelu_bias", bias(sigma, gamma), formula.bias(gamma))
 
-    half, two = float(length_map(sigma, 0.5)), float(length_map(sigma, 2.0))
+    half, two = map(float, length_map(sigma, [0.5, 2.0]))
+    low, high = map(float, bias(sigma, [0.5, 2.0]))
     below, above = 2 * half - 1, 1 - float(length_map_slope(sigma, 1.0))
-    low, high = float(bias(sigma, 0.5)), float(bias(sigma, 2.0))
     for name, value, printed, corrected in (
         ("length_map_at_half", half, 0.5399, None),
         ("length_map_slope_at_one", 1 - above, 0.8428, None),
@@ -156,18 +144,18 @@ def lengths(setting: Setting) -> Measurements:
     yield Measurement("length_map_bend_max", np.diff(squares, 2).max())
     yield Measurement("bias_bend_min", np.diff(biases, 2).min())
     yield Measurement("bias_argmin", GAMMAS[np.argmin(biases)], 1.0)
-    chords = np.where(GAMMAS < 1, 2 * low * (1 - GAMMAS), high * (GAMMAS - 1))
     away = np.abs(GAMMAS - 1) > 1e-9
+    chords = np.where(GAMMAS < 1, 2 * low * (1 - GAMMAS), high * (GAMMAS - 1))
     yield Measurement("bias_over_chord_max", (biases[away] / chords[away]).max())
     bounds = np.where(GAMMAS < 1, 1 - below, 1 - above) * np.abs(GAMMAS - 1)
     ratios = np.abs(squares - 1)[away] / bounds[away]
     yield Measurement("length_map_over_bound_max", ratios.max())
-    for start in (0.5, 2.0):
-        total, gamma = 0.0, start
+    for row, gamma in grid(at=(0.5, 2.0)):
+        total = 0.0
         for _ in range(LAYERS):
             total += float(formula.bias(gamma))
             gamma = float(formula.length_map(gamma))
-        yield Measurement("bias_sum", total, 0.0185, at=start)
+        yield row("bias_sum", total, 0.0185)
 
 
 def same_output(setting: Setting) -> Measurements:
@@ -178,42 +166,43 @@ def same_output(setting: Setting) -> Measurements:
     normalisation after them or, against the lemma's restriction, before.
     """
     width = min(setting.widths)
-    for seed, depth in itertools.product(setting.seeds, setting.depths):
+    axes = {"activation": ACTIVATIONS, "place": PLACES, "at": (0.0, TORCH_EPS)}
+    for seed in setting.seeds:
         x = torch.from_numpy(generator(seed, "data").standard_normal((N, D)))
-        init = generator(seed, "init")
-        weights = list(draw_weights(D, depth=depth, width=width, outputs=1, generator=init))
-        affine = [torch.from_numpy(init.uniform(0.5, 1.5, (2, width))) for _ in weights]
-        row = partial(Measurement, depth=depth, width=width, n=N, d=D, seed=seed)
-        for name, place, eps in itertools.product(ACTIVATIONS, PLACES, (0.0, TORCH_EPS)):
-            one, other = (
-                _output(x, weights, affine, each, place, eps)
-                for each in (name, f"normalized_{name}")
-            )
-            difference = (one - other).norm() / one.norm()
-            yield row(f"same_output_{place}", difference, activation=name, at=eps)
+        for depth in setting.depths:
+            init = generator(seed, "init")
+            weights = list(draw_weights(D, depth=depth, width=width, outputs=1, generator=init))
+            affine = [torch.from_numpy(init.uniform(0.5, 1.5, (2, width))) for _ in weights]
+            keys = {"depth": depth, "width": width, "n": N, "d": D, "seed": seed}
+            for row, name, place, eps in grid(**keys, **axes):
+                one, other = (
+                    _output(x, weights, affine, each, place, eps)
+                    for each in (name, f"normalized_{name}")
+                )
+                yield row(f"same_output_{place}", (one - other).norm() / one.norm())
 
 
 def _output(
     x: Tensor, weights: list[Tensor], affine: list[Tensor], name: str, place: str, eps: float
 ) -> Tensor:
     """Return the outputs (n, 1) of a network with normalisation in a place."""
+
+    def standard(v: Tensor) -> Tensor:
+        """Return BN(v) along the batch or LN(v) along the units, by torch's own normalisation."""
+        if place.startswith("batch"):  # a layer normalisation of the transposed
+            return nn.functional.layer_norm(v.T, v.T.shape[1:], eps=eps).T
+        return nn.functional.layer_norm(v, v.shape[1:], eps=eps)
+
     alpha, activation = x, activations.get(name)
     for weight, (gain, shift) in zip(weights[:-1], affine, strict=False):
         z, root = alpha @ weight.T, math.sqrt(len(weight))
         if place != "layer_after":
-            z = _standard(z, place, eps) * gain + shift
+            z = standard(z) * gain + shift
         alpha = activation.function(z) / root
         if place == "layer_after":  # gains of size 1/√m keep the next pre-activations of size 1
-            alpha = (_standard(alpha, place, eps) * gain + shift) / root
+            alpha = (standard(alpha) * gain + shift) / root
     out = alpha @ weights[-1].T
-    return _standard(out, place, eps) if place == "batch_and_output" else out
-
-
-def _standard(v: Tensor, place: str, eps: float) -> Tensor:
-    """Return BN(v) along the batch or LN(v) along the units, by torch's own normalisation."""
-    if place.startswith("batch"):  # a layer normalisation of the transposed
-        return nn.functional.layer_norm(v.T, v.T.shape[1:], eps=eps).T
-    return nn.functional.layer_norm(v, v.shape[1:], eps=eps)
+    return standard(out) if place == "batch_and_output" else out
 
 
 def proof(setting: Setting) -> Measurements:
@@ -224,14 +213,13 @@ def proof(setting: Setting) -> Measurements:
     """
     width = min(setting.widths)
     root = math.sqrt(width)
-    for seed, name in itertools.product(setting.seeds, ACTIVATIONS):
+    for row, seed, name in grid(seed=setting.seeds, activation=ACTIVATIONS, width=width, n=N):
         x = generator(seed, "data").standard_normal((width, N))
         w = generator(seed, "init").standard_normal(width)
         sigma, tilde = activations.get(name), activations.get(f"normalized_{name}")
         at_nodes = sigma.values(gaussian_nodes())
         c = float(gaussian_mean(at_nodes))
         s = math.sqrt(gaussian_mean((at_nodes - c) ** 2))
-        row = partial(Measurement, activation=name, width=width, n=N, seed=seed)
         v, other = (w @ each.values(x) / root for each in (sigma, tilde))
         mean, deviation = float(v.mean()), math.sqrt(np.mean((other - v.mean()) ** 2))
         right = (mean - c * float(w.sum()) / root) / s

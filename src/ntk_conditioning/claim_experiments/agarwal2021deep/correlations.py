@@ -4,16 +4,14 @@ Of one pair Lemmas 19 to 34, Theorem 11, Lemmas 35 and 36; of several samples Le
 theorem, Eq. (7) and Corollaries 6 and 10.
 """
 
-import itertools
 import math
-from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
@@ -21,15 +19,7 @@ from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.seeds import generator
-from ntk_conditioning.theory.agarwal2021deep import (
-    convergence_depth,
-    correlation_bound,
-    excess_bound,
-    excess_bound_b,
-    first_depth,
-    separating_depth,
-)
+from ntk_conditioning.theory import agarwal2021deep as theory
 
 #: Activations of mean 0, as Eq. (2) wants them; all maps take them times their gain.
 NORMALIZED = (
@@ -63,16 +53,16 @@ EQUAL_SIZES, EQUAL_SEPARATIONS = (2, 4), (0.25, 0.3, 0.5, 0.9)
 
 
 class CorrelationMap:
-    """σ̂ of an activation, by name or itself; of samples of norm 1.
+    """σ̂ of an activation, by name or itself; of samples of squared norm ``q``.
 
-    ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
+    Of norm 1, ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
     (Definition 2) and ``mu_tilde`` that of non-affinity (Definition 29); ``fixed_point`` is ρ̄ and
     ``slope_at_one`` σ̂'(1) = E σ'(z)².
     """
 
-    def __init__(self, activation: Activation | str) -> None:
+    def __init__(self, activation: Activation | str, q: float = 1.0) -> None:
         activation = activations.get(activation)
-        self._dual = dual(activation, np.ones(1))
+        self._dual = dual(activation, np.array([q]))
         self.slope_at_one = float(self._dual.slopes[0])
         self.fixed_point = fixed_point(activation).rho
         first = expansion(activation, count=2).coefficients
@@ -84,47 +74,25 @@ class CorrelationMap:
         """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ)/σ̂'(1) at ρ = 1 - ``w``, right for tiny w too."""
         return pair_cosine_distances(self._dual, np.asarray(w, dtype=np.float64))
 
-    def __call__(self, rho: ArrayLike) -> Array:
-        """Return σ̂(ρ)."""
-        return self.iterated(rho, 1)
-
     def slope(self, rho: ArrayLike) -> Array:
         """Return σ̂'(ρ)."""
         return self.slope_at_one * (1 - self.cosine_distances(1 - np.asarray(rho, float))[1])
 
-    def iterated(self, rho: ArrayLike, depth: int) -> Array:
+    def __call__(self, rho: ArrayLike, depth: int = 1) -> Array:
         """Return σ̂^(L)(ρ), the correlations after ``depth`` layers."""
         w = 1 - np.asarray(rho, dtype=np.float64)
         for _ in range(depth):
             w, _ = self.cosine_distances(w)
         return np.asarray(1 - w)
 
-
-def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike) -> Array:
-    """Return σ̂_c(x, y) over the root of σ̂_c(x, x) σ̂_c(y, y), for any norms and a smooth σ.
-
-    ``q`` and ``q2`` are squared norms and ``rho`` correlations, all (n,). By Gauss and Hermite's
-    rule, right to 1e-9 for squared norms up to 4.
-    """
-    sigma = activations.get(activation)
-    u, v, mass = _plane()
-    correlations = []
-    for first, second, cosine in np.broadcast(q, q2, rho):
-        one = sigma.values(np.sqrt(first) * u)
-        two = sigma.values(np.sqrt(second) * (cosine * u + np.sqrt(1 - cosine**2) * v))
-        squares = (one**2 @ mass) * (two**2 @ mass)
-        correlations.append((one * two) @ mass / np.sqrt(squares))
-    return np.array(correlations)
-
-
-@cache
-def _plane() -> tuple[Array, Array, Array]:
-    """Return nodes and weights of two independent normal variables."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(90)
-    u, v = np.meshgrid(nodes, nodes)
-    mass = np.outer(weights, weights) / (2 * np.pi)
-    near = mass > 1e-17  # corners that weigh nothing
-    return u[near], v[near], mass[near]
+    def path(self, rho: ArrayLike) -> Array:
+        """Return ρ after 0, 1, … layers, until nothing changes or LAYERS are done."""
+        w = [1 - np.asarray(rho, dtype=np.float64)]
+        for _ in range(LAYERS):
+            w.append(self.cosine_distances(w[-1])[0])
+            if np.abs(w[-1] - w[-2]).max() < SETTLED / 10:
+                break
+        return np.asarray(1 - np.array(w))
 
 
 def normalized_maps(setting: Setting) -> Measurements:
@@ -134,9 +102,9 @@ def normalized_maps(setting: Setting) -> Measurements:
     And Lemma 22: correlations after any number of layers over their bound; and after a layer less,
     as the features of Section 3.1 are printed.
     """
-    for name in NORMALIZED:
-        layer, row = CorrelationMap(name), partial(Measurement, activation=name)
-        mu = layer.mu
+    for row, name in grid(activation=NORMALIZED):
+        layer = CorrelationMap(name)
+        mu, a1 = layer.mu, layer.a1**2
         yield row("normalized_mu", mu)
         taken, falls = layer.cosine_distances(DELTAS)
         opposite, opposite_falls = layer.cosine_distances(2 - DELTAS)
@@ -144,18 +112,17 @@ def normalized_maps(setting: Setting) -> Measurements:
         promised = np.where(DELTAS <= 0.5, (1 + mu / 2) * DELTAS, far)
         below = DELTAS < 1  # at ρ = 0 both sides are 0
         yield row("lemma_21_taken", np.min(taken / promised))
-        ratios = np.abs(1 - opposite[below]) / (1 - taken[below])
-        yield row("lemma_21_opposite", np.max(ratios))
+        yield row("lemma_21_opposite", np.max(np.abs(1 - opposite[below]) / (1 - taken[below])))
         yield row("lemma_26_taken", np.min(falls / (mu * DELTAS)))
         yield row("lemma_26_opposite", np.min(opposite_falls / (mu * DELTAS)))
         for rho in (0.25, 0.5, 0.75):
-            value, a1 = float(layer.slope(rho)) / layer.slope_at_one, layer.a1**2
-            printed = (a1 + rho * (value * layer.slope_at_one - a1)) / layer.slope_at_one
-            yield row("slope_series", value, printed, at=rho)
+            slope = float(layer.slope(rho))
+            printed = (a1 + rho * (slope - a1)) / layer.slope_at_one
+            yield row("slope_series", slope / layer.slope_at_one, printed, at=rho)
         starts = np.array([[1 - delta, delta - 1] for delta in SEPARATIONS])
-        path = np.abs(_path(layer, starts)).max(axis=2)
+        path = np.abs(layer.path(starts)).max(axis=2)
         for delta, each in zip(SEPARATIONS, path.T, strict=True):
-            bound = correlation_bound(np.arange(1, len(each)), delta, mu)
+            bound = theory.correlation_bound(np.arange(1, len(each)), delta, mu)
             for statement, after in (("lemma_22", each[1:]), ("layer_less", each[:-1])):
                 worst = np.max((after / bound)[bound > SETTLED])
                 yield row(f"{statement}_over_bound", worst, at=delta)
@@ -164,88 +131,78 @@ def normalized_maps(setting: Setting) -> Measurements:
 def convexity(setting: Setting) -> Measurements:
     """Measure Lemma 31: the least slope of σ̂ on [0, 1] and its least change, by differences."""
     rho = np.linspace(0, 1, 401)
-    for name in ACTIVATIONS:
+    for row, name in grid(activation=ACTIVATIONS):
         steps = np.diff(CorrelationMap(name)(rho)) / np.diff(rho)
-        yield Measurement("map_slope_min", steps.min(), activation=name)
-        yield Measurement("map_slope_change_min", np.diff(steps).min(), activation=name)
+        yield row("map_slope_min", steps.min())
+        yield row("map_slope_change_min", np.diff(steps).min())
 
 
 def fixed_points(setting: Setting) -> Measurements:
     """Measure Lemmas 30, 32, 33 and 34 for activations that need not have mean 0."""
-    for name in ACTIVATIONS:
-        layer, row = CorrelationMap(name), partial(Measurement, activation=name)
+    for row, name in grid(activation=ACTIVATIONS):
+        layer = CorrelationMap(name)
         at, mu = layer.fixed_point, layer.mu_tilde
         yield row("mu_tilde", mu)
         yield row("fixed_point", at)
         # rounded, as a key must be the same on every processor
         yield row("fixed_point_slope", layer.slope(at), at=round(at, 9))
         rho = np.linspace(1e-6, 1 - 1e-6, 4001)
-        above = layer(rho) > rho
-        crossings = np.count_nonzero(above[1:] != above[:-1])
+        crossings = np.count_nonzero(np.diff(layer(rho) > rho))
         yield row("fixed_points_below_one", crossings + (at == 0))  # with 0 itself if it is fixed
         share = np.linspace(0, 1, 201)[1:-1]
         rho = share + (1 - share) * at
         if gap := 1 - at:
             margin = (rho - layer(rho)) / (share * (1 - share) * gap**2) - mu
             yield row("lemma_32_margin", margin.min())
-        for case, margins in enumerate(_lemma_34(layer), start=1):
-            if margins.size:
-                yield row("lemma_34_margin", margins.min(), at=case)
+        for case, margin in enumerate(_lemma_34(layer), start=1):
+            if margin.size:
+                yield row("lemma_34_margin", margin.min(), at=case)
 
 
-def _lemma_34(layer: CorrelationMap) -> Iterator[Array]:
-    """Yield by how much each case of Lemma 34 exceeds what it bounds, over the distance."""
+def _lemma_34(layer: CorrelationMap) -> list[Array]:
+    """Return by how much each case of Lemma 34 exceeds what it bounds, over the distance."""
     at, mu = layer.fixed_point, layer.mu_tilde
     middle = (1 + at) / 2
     delta = (1 - middle) * np.concatenate([NEAR, np.linspace(0.02, 1, 99)])
-    yield (layer.cosine_distances(delta)[0] - delta * (1 + mu / 2 * (1 - at))) / (1 - at or 1)
-    rho = np.linspace(at, middle, 101)[1:-1]
-    yield (1 - mu / 2 * (1 - at)) * np.abs(rho - at) - np.abs(layer(rho) - at)
-    rho = np.linspace(0, at, 101)[:-1] if at else np.empty(0)
-    yield float(layer.slope(at)) * np.abs(rho - at) - np.abs(layer(rho) - at)
-    rho = -np.linspace(0, 1, 101)[1:]
-    after = layer(rho)
-    yield np.minimum(layer(-rho) - np.abs(after), after - rho - float(layer(0.0)))
+    above = np.linspace(at, middle, 101)[1:-1]
+    below = np.linspace(0, at, 101)[:-1] if at else np.empty(0)
+    negative = -np.linspace(0, 1, 101)[1:]
+    after = layer(negative)
+    return [
+        (layer.cosine_distances(delta)[0] - delta * (1 + mu / 2 * (1 - at))) / (1 - at or 1),
+        (1 - mu / 2 * (1 - at)) * np.abs(above - at) - np.abs(layer(above) - at),
+        float(layer.slope(at)) * np.abs(below - at) - np.abs(layer(below) - at),
+        np.minimum(layer(-negative) - np.abs(after), after - negative - float(layer(0.0))),
+    ]
 
 
 def convergence(setting: Setting) -> Measurements:
     """Measure Lemma 35: the largest |σ̂^(L)(ρ) - ρ̄| over its bound; Theorem 11's limit and rate."""
     rho = np.concatenate([np.linspace(-1 + gap, 1 - gap, STEPS_OF_RHO) for gap in SEPARATIONS])
-    for name in ACTIVATIONS:
-        layer, row = CorrelationMap(name), partial(Measurement, activation=name)
-        at, slope = layer.fixed_point, float(layer.slope(layer.fixed_point))
-        path = np.abs(_path(layer, rho) - at)
+    for row, name in grid(activation=ACTIVATIONS):
+        layer = CorrelationMap(name)
+        at, mu, square = layer.fixed_point, layer.mu_tilde, layer.a0**2
+        slope, path = float(layer.slope(at)), np.abs(layer.path(rho) - at)
         for delta, part in zip(SEPARATIONS, np.split(path, len(SEPARATIONS), axis=1), strict=True):
             distance = part.max(axis=1)
             yield row("deep_distance", distance[-1], at=delta)
             if layer.a0 > 1e-9 and slope < 1 - 1e-9:
-                beyond = distance[convergence_depth(delta, at, layer.mu_tilde, layer.a0**2) :]
-                base = max(1 - layer.mu_tilde * (1 - at) / 2, slope)
+                beyond = distance[theory.convergence_depth(delta, at, mu, square) :]
+                base = max(1 - mu * (1 - at) / 2, slope)
                 bound = np.maximum(base ** np.arange(len(beyond)) * (1 + at) / 2, SETTLED)
                 yield row("lemma_35_over_bound", np.max(beyond / bound, initial=0.0), at=delta)
         if slope < 1 - 1e-9:
             last = path[:, -1]
-            inside = np.flatnonzero((last < 1e-4) & (last > 1e-8))
-            start, end = inside[0], inside[-1]
+            start, *_, end = np.flatnonzero((last < 1e-4) & (last > 1e-8))
             yield row("deep_rate", (last[end] / last[start]) ** (1 / (end - start)), None, slope)
-
-
-def _path(layer: CorrelationMap, rho: Array) -> Array:
-    """Return ρ after 0, 1, … layers, until nothing changes or LAYERS are done."""
-    w = [1 - rho]
-    for _ in range(LAYERS):
-        w.append(layer.cosine_distances(w[-1])[0])
-        if np.abs(w[-1] - w[-2]).max() < SETTLED / 10:
-            break
-    return np.asarray(1 - np.array(w))
 
 
 def slow_convergence(setting: Setting) -> Measurements:
     """Measure Lemma 36: how many layers take every ρ to 1 - ε if σ̂'(1) = 1, over its L_0."""
     for sigma in map(activations.get, ("relu", "leaky_relu", QUADRATIC)):
-        layer, row = CorrelationMap(sigma), partial(Measurement, activation=sigma.name)
+        row, layer = partial(Measurement, activation=sigma.name), CorrelationMap(sigma)
         yield row("slope_at_one", layer.slope_at_one, 1.0)
-        path = _path(layer, np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
+        path = layer.path(np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
         counts = [int(np.argmax(path >= 1 - epsilon)) for epsilon in EPSILONS]
         for epsilon, count in zip(EPSILONS, counts, strict=True):
             near = math.ceil(math.log(2 / epsilon) / -math.log1p(-epsilon * layer.mu / 2))
@@ -260,45 +217,44 @@ def eigenvalue_bound(setting: Setting) -> Measurements:
 
     δ is the smallest eigenvalue of K, the correlations of random samples.
     """
-    for name in KERNEL_ACTIVATIONS:
-        layer = CorrelationMap(name)
-        for seed, ratio in itertools.product(setting.seeds, RATIOS):
-            row = partial(Measurement, activation=name, n=N, seed=seed, at=ratio)
-            x = on_sphere(generator(seed, "data"), N, round(ratio * N))
-            gram = x @ x.T
-            np.fill_diagonal(gram, 1.0)
-            delta = float(np.linalg.eigvalsh(gram)[0])
-            for depth in setting.depths:
-                least = np.linalg.eigvalsh(layer.iterated(gram, depth))[0]
-                bound = 1 - float(layer.iterated(1 - delta, depth))
-                yield row("lemma_23_over_bound", least / bound, depth=depth)
+    layers = {name: CorrelationMap(name) for name in KERNEL_ACTIVATIONS}
+    for row, seed, ratio, name in grid(n=N, seed=setting.seeds, at=RATIOS, activation=[*layers]):
+        x = on_sphere(seed, N, round(ratio * N))
+        gram = x @ x.T
+        np.fill_diagonal(gram, 1.0)
+        delta = float(np.linalg.eigvalsh(gram)[0])
+        for depth in setting.depths:
+            least = np.linalg.eigvalsh(layers[name](gram, depth))[0]
+            bound = 1 - float(layers[name](1 - delta, depth))
+            yield row("lemma_23_over_bound", least / bound, depth=depth)
 
 
 def schoenberg(setting: Setting) -> Measurements:
     """Measure the smallest of the first coefficients of σ̂^(L) at 0, by interpolation near 0."""
     nodes = chebyshev.chebpts1(40) / 2
-    for name in KERNEL_ACTIVATIONS:
-        layer = CorrelationMap(name)
-        for depth in setting.depths:
-            values = layer.iterated(nodes, depth)
-            series = chebyshev.cheb2poly(chebyshev.chebfit(2 * nodes, values, 39)[: TERMS + 8])
-            least = (series * 2.0 ** np.arange(len(series)))[:TERMS].min()
-            yield Measurement("series_least", least, activation=name, depth=depth)
+    for row, name, depth in grid(activation=KERNEL_ACTIVATIONS, depth=setting.depths):
+        values = CorrelationMap(name)(nodes, depth)
+        series = chebyshev.cheb2poly(chebyshev.chebfit(2 * nodes, values, 39)[: TERMS + 8])
+        yield row("series_least", (series * 2.0 ** np.arange(len(series)))[:TERMS].min())
 
 
 def neural_tangent(setting: Setting) -> Measurements:
     """Measure the NTK of two samples beside Eq. (7), which takes a layer's slope where it ends."""
-    for name in ("normalized_relu", "relu", "erf"):
+    names, rhos = ("normalized_relu", "relu", "erf"), (-0.5, 0.3, 0.9)
+    for row, name, depth in grid(activation=names, depth=sorted(setting.depths)[:3]):
         layer = CorrelationMap(name)
-        for depth in sorted(setting.depths)[:3]:
-            row = partial(Measurement, activation=name, depth=depth)
-            for rho in (-0.5, 0.3, 0.9):
-                x = np.array([[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
-                kernel = infinite.ntk(x, depth=depth, activation=name)
-                printed, right = (_equation_7(layer, rho, depth, late=late) for late in (1, 0))
-                yield row("ntk", kernel[0, 1], printed, right, at=rho)
-            geometric = sum(layer.slope_at_one**k for k in range(depth + 1))
-            yield row("ntk_diagonal", kernel[0, 0], geometric)
+        for rho in rhos:
+            x = np.array([[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
+            kernel = infinite.ntk(x, depth=depth, activation=name)
+            printed, right = (_equation_7(layer, rho, depth, late=late) for late in (1, 0))
+            yield row("ntk", kernel[0, 1], printed, right, at=rho)
+        yield row("ntk_diagonal", kernel[0, 0], sum(layer.slope_at_one ** np.arange(depth + 1)))
+
+
+def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> float:
+    path = [float(layer(rho, h)) for h in range(depth + 2)]
+    slopes = [float(layer.slope(path[h - 1 + late])) for h in range(1, depth + 1)]
+    return float(sum(path[h - 1] * np.prod(slopes[h - 1 :]) for h in range(1, depth + 2)))
 
 
 def equal_correlations(setting: Setting) -> Measurements:
@@ -309,41 +265,22 @@ def equal_correlations(setting: Setting) -> Measurements:
     separation of both Assumptions A and B. With r = Θ_12/Θ_11 kappa - 1 is n r/(1 - r), which keeps
     its digits where the eigenvalues of Θ are equal up to rounding.
     """
-    for name, delta in itertools.product(EQUAL_ACTIVATIONS, EQUAL_SEPARATIONS):
+    for row, name, delta in grid(activation=EQUAL_ACTIVATIONS, at=EQUAL_SEPARATIONS):
         layer = CorrelationMap(name)
-        mu, apart = layer.mu, separating_depth(delta, layer.mu)
+        mu, apart = layer.mu, theory.separating_depth(delta, layer.mu)
         half = (1 - mu / 2) ** apart
-        separated = partial(Measurement, activation=name, at=delta, depth=apart)
-        yield separated("corollary_28_half", half, 0.5, 2 * delta)
-        for n in EQUAL_SIZES:
-            row = partial(Measurement, activation=name, n=n, at=delta)
-            first = first_depth(n, delta, mu, ntk=True)
-            r = _ntk_correlations(layer, 1 - delta, 5 * first // 2)
+        yield row("corollary_28_half", half, 0.5, 2 * delta, depth=apart)
+        firsts = {n: theory.first_depth(n, delta, mu, ntk=True) for n in EQUAL_SIZES}
+        r = _ntk_correlations(layer, 1 - delta, 5 * max(firsts.values()) // 2)
+        for n, first in firsts.items():
+            excess = n * r / (1 - r)
             for depth in (first, 5 * first // 2):
-                excess = n * r[depth] / (1 - r[depth])
                 for statement, proof in (("ntk_excess_a", False), ("ntk_excess_a_proof", True)):
-                    bound = excess_bound(depth, n, delta, mu, ntk=True, proof=proof)
-                    yield row(statement, excess / bound, depth=depth)
-            for depth in sorted({4 * apart, 8 * apart}):
-                bound = excess_bound_b(depth, n, delta, mu, ntk=True)
-                excess = n * r[depth] / (1 - r[depth])
-                yield row("ntk_excess_b", excess / bound, depth=depth)
-
-
-def assumptions(setting: Setting) -> Measurements:
-    """Measure the δ of Assumption B over that of A, of random and of equally correlated samples."""
-    for seed in setting.seeds:
-        x = on_sphere(generator(seed, "data"), N, 2 * N)
-        yield Measurement("assumption_b", _assumption_b(x @ x.T), n=N, d=2 * N, seed=seed)
-    for n, delta in itertools.product(EQUAL_SIZES, EQUAL_SEPARATIONS):
-        gram = np.full((n, n), 1 - delta) + delta * np.eye(n)
-        yield Measurement("assumption_b", _assumption_b(gram), n=n, at=delta)
-
-
-def _assumption_b(gram: Array) -> float:
-    """Return the smallest eigenvalue over 1 less the largest correlation."""
-    apart = 1 - np.abs(gram - np.eye(len(gram))).max()
-    return float(np.linalg.eigvalsh(gram)[0] / apart)
+                    bound = theory.excess_bound(depth, n, delta, mu, ntk=True, proof=proof)
+                    yield row(statement, excess[depth] / bound, n=n, depth=depth)
+            for depth in {4 * apart, 8 * apart}:
+                bound = theory.excess_bound_b(depth, n, delta, mu, ntk=True)
+                yield row("ntk_excess_b", excess[depth] / bound, n=n, depth=depth)
 
 
 def _ntk_correlations(layer: CorrelationMap, rho: float, depth: int) -> Array:
@@ -358,7 +295,14 @@ def _ntk_correlations(layer: CorrelationMap, rho: float, depth: int) -> Array:
     return np.array(correlations)
 
 
-def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> float:
-    path = [float(layer.iterated(rho, h)) for h in range(depth + 2)]
-    slopes = [float(layer.slope(path[h - 1 + late])) for h in range(1, depth + 1)]
-    return float(sum(path[h - 1] * np.prod(slopes[h - 1 :]) for h in range(1, depth + 2)))
+def assumptions(setting: Setting) -> Measurements:
+    """Measure the δ of Assumption B over that of A, of random and of equally correlated samples."""
+    grams = []
+    for row, seed in grid(n=N, d=2 * N, seed=setting.seeds):
+        x = on_sphere(seed, N, 2 * N)
+        grams.append((row, x @ x.T))
+    for row, n, delta in grid(n=EQUAL_SIZES, at=EQUAL_SEPARATIONS):
+        grams.append((row, 1 - delta * (1 - np.eye(n))))
+    for row, gram in grams:
+        apart = 1 - np.abs(gram - np.eye(len(gram))).max()
+        yield row("assumption_b", np.linalg.eigvalsh(gram)[0] / apart)

@@ -7,13 +7,12 @@ plain ReLUs and of others: Theorems 56 and 58, Lemma 57.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from scipy import special, stats
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
     QUADRATIC,
     CorrelationMap,
@@ -46,11 +45,10 @@ IN_PLANE = 8
 def covariance(setting: Setting) -> Measurements:
     """Measure Lemma 54: ‖Σ‖ at the depth that it asks for, over 8 ln(N)/N; ``n`` is N."""
     layer = CorrelationMap(ACTIVATION)
-    for n in COVARIANCE_SIZES:
+    for row, n in grid(activation=ACTIVATION, n=COVARIANCE_SIZES, d=D):
         depth = interpolation_depth(n, layer.mu)
         norm = max(_operator_eigenvalues(layer, depth))
-        row = partial(Measurement, activation=ACTIVATION, depth=depth, n=n, d=D)
-        yield row("covariance_norm", norm, 8 * math.log(n) / n)
+        yield row("covariance_norm", norm, 8 * math.log(n) / n, depth=depth)
 
 
 def interpolation_depth(n: int, mu: float) -> int:
@@ -68,27 +66,9 @@ def interpolation_depth(n: int, mu: float) -> int:
 def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> list[float]:
     """Return the eigenvalues of Σ for harmonics of degree 0 to 4, E k(t) C_k(t) / C_k(1)."""
     t, weights = special.roots_jacobi(60, (D - 3) / 2, (D - 3) / 2)
-    values = weights / weights.sum() * layer.iterated(t, depth)
-    harmonics = [partial(special.eval_gegenbauer, k, D / 2 - 1) for k in range(5)]
-    return [float(values @ harmonic(t) / harmonic(1)) for harmonic in harmonics]
-
-
-@dataclass(frozen=True)
-class Risks:
-    """Mean squares over fresh samples, and λ_min of K̄.
-
-    ``excess`` is how much larger the mean square error on their noisy labels is than that of v*,
-    and ``linear`` its mean over their noise, the excess risk of interpolating a linear function and
-    noise. Of the function alone it is ``missed``, Lemma 55's v*ᵀBv*, of the noise alone ``noise``,
-    its εᵀCε; ``zero`` is that of predicting 0.
-    """
-
-    excess: float
-    linear: float
-    missed: float
-    noise: float
-    zero: float
-    lambda_min: float
+    values = weights / weights.sum() * layer(t, depth)
+    at_t, at_one = (special.eval_gegenbauer(np.arange(5)[:, None], D / 2 - 1, z) for z in (t, 1.0))
+    return [float(values @ harmonic / one) for harmonic, (one,) in zip(at_t, at_one, strict=True)]
 
 
 def excess_risk(setting: Setting) -> Measurements:
@@ -97,31 +77,32 @@ def excess_risk(setting: Setting) -> Measurements:
     Printed is log(n/γ)/n · |v*|², which is 0 for pure noise. In less deep networks also Lemma 55
     and Eqs. (25) and (26): v*ᵀBv* <= ‖Σ‖ |v*|² and εᵀCε <= ‖Σ‖ |ε|² / λ_min.
     """
-    layer = CorrelationMap(ACTIVATION)
+    layer, excesses = CorrelationMap(ACTIVATION), []
     eigenvalues = {less: _operator_eigenvalues(layer, less) for less in LESS_DEEP}
-    excesses = []
-    for n in SIZES:
-        depth = interpolation_depth(n**2, layer.mu)
-        common = partial(Measurement, activation=ACTIVATION, n=n, d=D)
-        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, depth)[1]
-        yield common("interpolation_bound_over_zero", bound, depth=depth)
-        at_depth = _excess_risks(layer, setting.seeds, n, depth)
-        for seed, risks in zip(setting.seeds, at_depth, strict=True):
-            row = partial(common, depth=depth, seed=seed)
-            yield row("interpolation_excess_noise", risks.noise, 0.0)
-            yield row("interpolation_over_zero", risks.linear / risks.zero)
-        excesses.append(np.mean([risks.noise for risks in at_depth]))
-        for less in LESS_DEEP:
-            less_deep = _excess_risks(layer, setting.seeds, n, less)
-            for seed, risks in zip(setting.seeds, less_deep, strict=True):
-                row = partial(common, depth=less, seed=seed)
-                norm, both = max(eigenvalues[less]), risks.missed + risks.noise
-                missed = risks.missed / (norm * risks.zero / eigenvalues[less][1])
-                noise = risks.noise / (norm * n * NOISE**2 / risks.lambda_min)
-                yield row("less_deep_over_zero", risks.linear / risks.zero)
-                yield row("lemma_55_over_bound", risks.excess / (2 * both))
-                yield row("equation_25_over_bound", missed)
-                yield row("equation_26_over_bound", noise)
+    for row, n in grid(activation=ACTIVATION, n=SIZES, d=D):
+        deep = interpolation_depth(n**2, layer.mu)
+        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, deep)[1]
+        yield row("interpolation_bound_over_zero", bound, depth=deep)
+        for depth in (deep, *LESS_DEEP):
+            noisy, linear, missed, noise, zero, smallest = _risks(layer, setting.seeds, n, depth)
+            if depth == deep:
+                excesses.append(np.mean(noise))
+                measured = {
+                    "interpolation_excess_noise": (noise, 0.0),
+                    "interpolation_over_zero": (linear / zero, None),
+                }
+            else:
+                norm, slope = max(eigenvalues[depth]), eigenvalues[depth][1]
+                noise_bound = norm * n * NOISE**2 / smallest
+                measured = {
+                    "less_deep_over_zero": (linear / zero, None),
+                    "lemma_55_over_bound": (noisy / (2 * (missed + noise)), None),
+                    "equation_25_over_bound": (missed / (norm * zero / slope), None),
+                    "equation_26_over_bound": (noise / noise_bound, None),
+                }
+            for statement, (values, printed) in measured.items():
+                for seed, value in zip(setting.seeds, values, strict=True):
+                    yield row(statement, value, printed, depth=depth, seed=seed)
     power = exponent(SIZES, excesses)
     yield Measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
 
@@ -131,14 +112,19 @@ def noise_square(setting: Setting) -> Measurements:
 
     Labels are 1 with probability 0.9 and else -1, and Φ = 1, so that v* is their mean.
     """
-    for n in SIZES:
+    for row, n in grid(n=SIZES):
         features, best, y = np.ones((n, 1)), np.array([0.9 - 0.1]), np.full(n, -1.0)
         square, bound = np.sum((y - features @ best) ** 2), n * (1 + best @ best)
-        yield Measurement("noise_square", square, bound, 2 * bound, n=n)
+        yield row("noise_square", square, bound, 2 * bound)
 
 
-def _excess_risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: int) -> list[Risks]:
-    """Return the risks of interpolating ``n`` samples at a depth, for each seed."""
+def _risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: int) -> list[Array]:
+    """Return mean squares over fresh samples (seeds,) of interpolating n samples, and λ_min of K̄.
+
+    How much larger the error on their noisy labels is than that of v*; its mean over their noise,
+    the excess risk of interpolating a linear function and noise; of the function alone, Lemma 55's
+    v*ᵀBv*, and of the noise alone, its εᵀCε; and the error of predicting 0.
+    """
     rngs = [generator(seed, "data") for seed in seeds]
     x, fresh = (np.stack([on_sphere(rng, count, D) for rng in rngs]) for count in (n, TESTS))
     noise, fresh_noise = (
@@ -148,15 +134,14 @@ def _excess_risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: in
     across = x.transpose(0, 2, 1)
     gram = x @ across
     gram[:, range(n), range(n)] = 1.0
-    kernel = layer.iterated(gram, depth)
+    kernel = layer(gram, depth)
     weights = np.linalg.solve(kernel, np.stack([best, noise], axis=-1))
-    answers = layer.iterated(np.clip(fresh @ across, -1, 1), depth) @ weights
+    answers = layer(np.clip(fresh @ across, -1, 1), depth) @ weights
     missed, spoilt = answers[..., 0] - best_fresh, answers[..., 1]
     error = missed + spoilt
     excess = ((error - fresh_noise) ** 2).mean(axis=1) - (fresh_noise**2).mean(axis=1)
     squares = ((each**2).mean(axis=1) for each in (error, missed, spoilt, best_fresh))
-    smallest = np.linalg.eigvalsh(kernel)[:, 0]
-    return [Risks(*each) for each in zip(excess, *squares, smallest, strict=True)]
+    return [excess, *squares, np.linalg.eigvalsh(kernel)[:, 0]]
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:
@@ -164,17 +149,19 @@ def smallest_eigenvalue(setting: Setting) -> Measurements:
 
     For two or three samples on an arc that come closer, and for more at equal distances.
     """
-    layer, row = CorrelationMap("relu"), partial(Measurement, activation="relu")
-    for n in (2, 3):
+    layer = CorrelationMap("relu")
+    for n, power in ((2, 1.0), (3, 1.5)):
         smallest = [_least(layer, n, math.acos(1 - delta)) for delta in DELTAS]
-        for delta, value in zip(DELTAS, smallest, strict=True):
-            yield row("features_over_bound", value / (delta**1.5 / n**3), n=n, at=delta)
-        power = 1.0 if n == 2 else 1.5
+        for (row, delta), value in zip(
+            grid(activation="relu", n=n, at=DELTAS), smallest, strict=True
+        ):
+            yield row("features_over_bound", value / (delta**1.5 / n**3))
         yield Measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
     smallest = [_least(layer, n, SPACING) for n in ARC_SIZES]
-    for n, value in zip(ARC_SIZES, smallest, strict=True):
-        ratio = value / ((1 - math.cos(SPACING)) ** 1.5 / n**3)
-        yield row("features_over_bound", ratio, n=n, at=SPACING)
+    for (row, n), value in zip(
+        grid(activation="relu", n=ARC_SIZES, at=SPACING), smallest, strict=True
+    ):
+        yield row("features_over_bound", value / ((1 - math.cos(SPACING)) ** 1.5 / n**3))
     yield Measurement("features_n_exponent", exponent(ARC_SIZES, smallest), -3.0, at=SPACING)
 
 
@@ -194,10 +181,10 @@ def one_layer_kernel(setting: Setting) -> Measurements:
     that infinitely many of any parity do.
     """
     angles = math.pi * np.arange(IN_PLANE) / IN_PLANE  # no two of them opposite
-    gram = np.cos(np.subtract.outer(angles, angles))
+    gram = np.minimum(np.cos(np.subtract.outer(angles, angles)), 1.0)
     for sigma in map(activations.get, (*BOTH_PARITIES, *ONE_PARITY, QUADRATIC)):
         row = partial(Measurement, activation=sigma.name, n=IN_PLANE, d=2)
-        eigenvalues = np.linalg.eigvalsh(CorrelationMap(sigma)(np.minimum(gram, 1.0)))
+        eigenvalues = np.linalg.eigvalsh(CorrelationMap(sigma)(gram))
         floor = IN_PLANE * np.finfo(np.float64).eps * eigenvalues[-1]
         yield row("one_layer_lambda_min", eigenvalues[0] / floor)
         yield row("one_layer_rank", np.count_nonzero(eigenvalues > 10 * floor))
@@ -212,7 +199,7 @@ def good_event(setting: Setting) -> Measurements:
     θ|z| lies in [√δ/(9n), √δ/(5n)], with probability at least 0.2, with the proof's θ = √δ/(5n) or
     Lemma 57's θ = δ^(1/4)/(5n). ``at`` is δ.
     """
-    for seed in setting.seeds:
+    for row, seed in grid(n=N, d=D, seed=setting.seeds):
         rng = generator(seed, "data")
         x = on_sphere(rng, N, D)
         delta = 1 - float(np.abs(x @ x.T - np.eye(N)).max())
@@ -224,13 +211,10 @@ def good_event(setting: Setting) -> Measurements:
         across -= (across @ x[0])[:, None] * x[0]
         others = (along[:, None] * x[0] + across) @ x[1:].T
         rest = float(np.mean((np.abs(others) > 2.5 * edge).all(axis=1)))
-        value = first * rest / (math.sqrt(delta) / (50 * N))
-        yield Measurement("good_event_over_bound", value, n=N, d=D, seed=seed)
-        small = first / (math.sqrt(delta) / (25 * N))
-        yield Measurement("equation_27_over_bound", small, n=N, d=D, seed=seed)
+        yield row("good_event_over_bound", first * rest / (math.sqrt(delta) / (50 * N)))
+        yield row("equation_27_over_bound", first / (math.sqrt(delta) / (25 * N)))
     z = np.abs(generator(setting.seeds[0], "data").standard_normal(DRAWS))
-    for delta in (0.5, *DELTAS):
+    for row, delta in grid(at=(0.5, *DELTAS)):
         root = math.sqrt(delta)
         for name, theta in (("event_e", root / 5), ("event_e_lemma", delta**0.25 / 5)):
-            frequency = np.mean((theta * z >= root / 9) & (theta * z <= root / 5))
-            yield Measurement(name, frequency, 0.2, at=delta)
+            yield row(name, np.mean((theta * z >= root / 9) & (theta * z <= root / 5)), 0.2)

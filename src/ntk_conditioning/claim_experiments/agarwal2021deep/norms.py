@@ -6,17 +6,16 @@ activations; Theorem 59 on NormReLU.
 
 import itertools
 import math
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
+from numpy.polynomial import polynomial
+from numpy.typing import ArrayLike
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
-    CorrelationMap,
-    correlation_of,
-)
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.duals.closed_forms import angle_of, dual
-from ntk_conditioning.duals.hermite import expand
+from ntk_conditioning.duals.hermite import Expansion, expand
 from ntk_conditioning.duals.length_map import length_map, length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, gaussian_mean, gaussian_nodes
@@ -50,6 +49,33 @@ EPSILONS = (1e-2, 1e-4)
 EQUAL, BEYOND = 50, 500
 
 
+def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike) -> Array:
+    """Return σ̂_c(x, y) over the root of σ̂_c(x, x) σ̂_c(y, y), for any norms and a smooth σ.
+
+    ``q`` and ``q2`` are squared norms and ``rho`` correlations, all (n,). By Gauss and Hermite's
+    rule, right to 1e-9 for squared norms up to 4.
+    """
+    sigma = activations.get(activation)
+    u, v, mass = _plane()
+    correlations = []
+    for first, second, cosine in np.broadcast(q, q2, rho):
+        one = sigma.values(np.sqrt(first) * u)
+        two = sigma.values(np.sqrt(second) * (cosine * u + np.sqrt(1 - cosine**2) * v))
+        squares = (one**2 @ mass) * (two**2 @ mass)
+        correlations.append((one * two) @ mass / np.sqrt(squares))
+    return np.array(correlations)
+
+
+@cache
+def _plane() -> tuple[Array, Array, Array]:
+    """Return nodes and weights of two independent normal variables."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(90)
+    u, v = np.meshgrid(nodes, nodes)
+    mass = np.outer(weights, weights) / (2 * np.pi)
+    near = mass > 1e-17  # corners that weigh nothing
+    return u[near], v[near], mass[near]
+
+
 def contraction(activation: str) -> float:
     """Return α_σ of Theorem 37, by quadrature of both of its expectations."""
     sigma = activations.get(activation)
@@ -59,18 +85,17 @@ def contraction(activation: str) -> float:
 
 def convergence(setting: Setting) -> Measurements:
     """Measure Theorem 37: |k̄(x, x) - 1| after L layers, printed of squares; ``at`` is |x|²."""
-    for name in CONVEX_CONCAVE:
-        alpha, sigma = contraction(name), activations.get(name)
-        yield Measurement("alpha", alpha, activation=name)
-        for start in STARTS:
-            gamma = start
-            for depth in range(1, max(setting.depths) + 1):
-                gamma = float(length_map(sigma, gamma))
-                if depth in setting.depths:
-                    row = partial(Measurement, activation=name, depth=depth, at=start)
-                    shrunk = (1 - alpha) ** depth
-                    yield row("length", abs(gamma - 1), None, shrunk * abs(start - 1))
-                    yield row("length_squared", abs(gamma**2 - 1), shrunk * (start - 1) ** 2)
+    for row, name in grid(activation=CONVEX_CONCAVE):
+        alpha, gamma, start = contraction(name), np.array(STARTS), np.array(STARTS)
+        yield row("alpha", alpha)
+        for depth in range(1, max(setting.depths) + 1):
+            gamma = length_map(activations.get(name), gamma)
+            shrunk = (1 - alpha) ** depth
+            if depth in setting.depths:
+                for q, q_0 in zip(gamma, start, strict=True):
+                    right, printed = shrunk * abs(q_0 - 1), shrunk * (q_0 - 1) ** 2
+                    yield row("length", abs(q - 1), None, right, depth=depth, at=q_0)
+                    yield row("length_squared", abs(q**2 - 1), printed, depth=depth, at=q_0)
 
 
 def shape(setting: Setting) -> Measurements:
@@ -78,13 +103,12 @@ def shape(setting: Setting) -> Measurements:
 
     Also (σ'(z) z)² - σ(z) σ'(z) z, of which the proof prints >= 0 and then shows <= 0.
     """
-    for name in (*CONVEX_CONCAVE, "sigmoid"):  # of which Appendix D.4 says so
-        sigma, row = activations.get(name), partial(Measurement, activation=name)
+    for row, name in grid(activation=(*CONVEX_CONCAVE, "sigmoid")):  # as Appendix D.4 says
+        sigma, z = activations.get(name), np.linspace(-4, 4, 401)
         slopes = np.diff(length_map(sigma, GAMMA)) / np.diff(GAMMA)
         yield row("length_slope_min", slopes.min())
         yield row("length_bend_max", (np.diff(slopes) / slopes[:-1]).max())
         yield row("activation_at_zero", abs(sigma.values(np.zeros(1))[0]), 0.0)
-        z = np.linspace(-4, 4, 401)
         value, slope = sigma.values(z), sigma.slopes(z)
         sign = slope**2 * z**2 - value * slope * z
         yield row("lemma_39_least", sign.min())
@@ -103,27 +127,35 @@ def hermite_basis(setting: Setting) -> Measurements:
     weights = np.outer(weights, weights) / (2 * math.pi)
     gamma, rho = 0.5, 0.6
     first = math.sqrt(gamma) * nodes[:, None]
-    for other in (0.5, 1.0, 2.0):
+    for row, other in grid(at=(0.5, 1.0, 2.0)):
         second = math.sqrt(other) * (rho * nodes[:, None] + math.sqrt(1 - rho**2) * nodes)
         for name, power in (("hermite_product_printed", 2), ("hermite_product", 1)):
             bases = _polynomials(first, gamma, power), _polynomials(second, other, power)
             for (i, h), (j, k) in itertools.product(*map(enumerate, bases)):
-                exact = rho**j if i == j else 0
-                yield Measurement(name, np.sum(weights * h * k), None, exact, n=i, d=j, at=other)
-        exponential = np.sum(weights * np.exp(first + second))
+                product = np.sum(weights * h * k)
+                yield row(name, product, None, rho**j if i == j else 0, n=i, d=j)
         printed, right = (
             math.exp((gamma**power + other**power) / 2 + rho * math.sqrt(gamma * other))
             for power in (2, 1)
         )
-        yield Measurement("generating_function", exponential, printed, right, at=other)
+        mean = np.sum(weights * np.exp(first + second))
+        yield row("generating_function", mean, printed, right)
+        q = np.array([gamma, other])
         for name in ("tanh", "gelu"):
-            row, sigma = partial(Measurement, activation=name, at=other), activations.get(name)
-            q = np.array([gamma, other])
-            a, b = (sigma.gain * _coefficients(sigma, math.sqrt(each)) for each in q)
+            sigma = activations.get(name)
+            a, b = (sigma.gain * scaled(name, math.sqrt(each)).coefficients for each in q)
             squares = length_map(sigma, q)
             value = correlation_of(name, q[:1], q[1:], rho).item() * math.sqrt(squares.prod())
-            yield row("equation_15", value, None, np.polynomial.polynomial.polyval(rho, a * b))
-            yield row("equation_16", squares[1], None, np.sum(b**2))
+            series = polynomial.polyval(rho, a * b)
+            yield row("equation_15", value, None, series, activation=name)
+            yield row("equation_16", squares[1], None, np.sum(b**2), activation=name)
+
+
+@cache
+def scaled(activation: str, scale: float) -> Expansion:
+    """Return the Hermite expansion of σ(scale z)."""
+    sigma = activations.get(activation)
+    return expand(lambda z: sigma.values(scale * z), kinks=sigma.kinks)
 
 
 def _polynomials(z: Array, gamma: float, power: int) -> list[Array]:
@@ -134,53 +166,38 @@ def _polynomials(z: Array, gamma: float, power: int) -> list[Array]:
     return [each / math.sqrt(gamma**j * math.factorial(j)) for j, each in enumerate(h)]
 
 
-def _coefficients(sigma: Activation, factor: float) -> Array:
-    """Return the Hermite coefficients of σ(factor z)."""
-    return expand(lambda z: sigma.values(factor * z), kinks=sigma.kinks).coefficients
-
-
 def shifted_relu(setting: Setting) -> Measurements:
     """Count fixed points of the length map of max(x, 0) - 1, Appendix D.4's counter-example.
 
     At E σ² = 1, which the paper assumes throughout, where the map's least slope and the largest
     distance from 1 after many layers follow, and in Poole et al.'s setting of any variance, ``at``.
     """
-    row, scale = partial(Measurement, activation=SHIFTED.name), SHIFTED.gain**2
-    yield row("length_fixed_points", _fixed_points(1.0), at=scale)
+    gamma = np.geomspace(1e-3, 1e9, 250)  # 1 is not among them
+    ratios = length_map(SHIFTED, gamma) / gamma
+    row = partial(Measurement, activation=SHIFTED.name)
+    for variance in (scale := SHIFTED.gain**2, *VARIANCES):
+        count = np.count_nonzero(np.diff(np.sign(variance / scale * ratios - 1)))
+        yield row("length_fixed_points", count, at=variance)
     slopes = np.diff(length_map(SHIFTED, GAMMA)) / np.diff(GAMMA)
     yield row("shifted_slope_min", slopes.min())
     gamma = GAMMA[::40]
     for _ in range(400):
         gamma = length_map(SHIFTED, gamma)
     yield row("shifted_distance", np.abs(gamma - 1).max(), depth=400)
-    for variance in VARIANCES:
-        yield row("length_fixed_points", _fixed_points(variance / scale), at=variance)
-
-
-def _fixed_points(factor: float) -> int:
-    """Count the γ at which ``factor`` times the length map crosses γ."""
-    logs = np.linspace(math.log(1e-3), math.log(1e9), 250)  # 1 is not among them
-    signs = [
-        np.sign(factor * float(length_map(SHIFTED, math.exp(log))) / math.exp(log) - 1)
-        for log in logs
-    ]
-    return int(np.count_nonzero(np.diff(signs)))
 
 
 def one_layer(setting: Setting) -> Measurements:
     """Measure Lemma 41: the largest correlation after a layer over its bound, and over 1 - δ."""
     q, q2 = PAIRS.T
-    for name in ODD:
+    for row, name, delta in grid(activation=ODD, at=DELTAS):
         mu, mu2 = nonlinearity(name, q), nonlinearity(name, q2)
-        for delta in DELTAS:
-            row = partial(Measurement, activation=name, at=delta)
-            after = np.abs(correlation_of(name, q, q2, 1 - delta))
-            if delta <= 0.5:
-                bound = np.sqrt((1 - (1 + mu / 2) * delta) * (1 - (1 + mu2 / 2) * delta))
-            else:
-                bound = np.sqrt((1 - mu / 2) * (1 - mu2 / 2)) * (1 - delta)
-            yield row("lemma_41_over_bound", np.max(after / bound))
-            yield row("lemma_41_over_rho", np.max(after / (1 - delta)))
+        after = np.abs(correlation_of(name, q, q2, 1 - delta))
+        if delta <= 0.5:
+            bound = np.sqrt((1 - (1 + mu / 2) * delta) * (1 - (1 + mu2 / 2) * delta))
+        else:
+            bound = np.sqrt((1 - mu / 2) * (1 - mu2 / 2)) * (1 - delta)
+        yield row("lemma_41_over_bound", np.max(after / bound))
+        yield row("lemma_41_over_rho", np.max(after / (1 - delta)))
 
 
 def nonlinearity(activation: str, gamma: Array) -> Array:
@@ -192,10 +209,10 @@ def nonlinearity(activation: str, gamma: Array) -> Array:
 
 def near_norm_one(setting: Setting) -> Measurements:
     """Measure Eq. (20): the least μ for squared norms within μ/4 of 1, over μ/2."""
-    for name in ODD:
+    for row, name in grid(activation=ODD):
         mu = CorrelationMap(name).mu
         least = nonlinearity(name, np.linspace(1 - mu / 4, 1 + mu / 4, 21)).min()
-        yield Measurement("near_one_mu", least / (mu / 2), activation=name)
+        yield row("near_one_mu", least / (mu / 2))
 
 
 def many_layers(setting: Setting) -> Measurements:
@@ -204,35 +221,26 @@ def many_layers(setting: Setting) -> Measurements:
     Also how far squared norms are from 1 from L̂ on, over the μ/4 that the proof wants; and from
     the α_σ log(…) that Theorem 12 prints. ``at`` is δ.
     """
-    for name in ODD:
+    for row, name, delta in grid(activation=ODD, at=DELTAS):
         alpha, layer = contraction(name), CorrelationMap(name)
         mu = layer.mu
         logs = np.log(4 * np.maximum(np.abs(PAIRS - 1).max(axis=1), mu / 4) / mu)
         first = logs / alpha
-        for delta in DELTAS:
-            last = math.ceil(first.max()) + separating_depth(delta, mu / 2) + 40
-            rho, norms = _propagated(name, layer, 1 - delta, last)
-            layers = np.arange(last + 1)[:, None]
-            bound = correlation_bound(np.maximum(layers - first, 0), delta, mu / 2)
-            compared = (layers > first) & (bound > ROUNDING)
-            worst = np.where(compared, np.abs(rho) / bound, 0).max()
-            yield Measurement("theorem_42_over_bound", worst, activation=name, at=delta)
-            if delta == DELTAS[0]:
-                for statement, start in (("theorem_42", first), ("theorem_12", alpha * logs)):
-                    far = np.where(layers >= start, np.abs(norms - 1).max(axis=2), 0).max()
-                    yield Measurement(f"{statement}_norms", far / (mu / 4), activation=name)
-
-
-def _propagated(name: str, layer: CorrelationMap, rho: float, last: int) -> tuple[Array, Array]:
-    """Return correlations (L, pairs) and squared norms (L, pairs, 2) after 0, 1, … layers."""
-    sigma = activations.get(name)
-    norms, rhos = [PAIRS], [np.full(len(PAIRS), rho)]
-    for _ in range(last):
-        (q, q2), before = norms[-1].T, rhos[-1]
-        unequal = np.abs(norms[-1] - 1).max() > ROUNDING / 10
-        rhos.append(correlation_of(name, q, q2, before) if unequal else layer(before))
-        norms.append(length_map(sigma, norms[-1]))
-    return np.array(rhos), np.array(norms)
+        last = math.ceil(first.max()) + separating_depth(delta, mu / 2) + 40
+        norms, rhos = [PAIRS], [np.full(len(PAIRS), 1 - delta)]
+        for _ in range(last):
+            q, rho = norms[-1], rhos[-1]
+            unequal = np.abs(q - 1).max() > ROUNDING / 10
+            rhos.append(correlation_of(name, q[:, 0], q[:, 1], rho) if unequal else layer(rho))
+            norms.append(length_map(activations.get(name), q))
+        layers = np.arange(last + 1)[:, None]
+        bound = correlation_bound(np.maximum(layers - first, 0), delta, mu / 2)
+        compared = (layers > first) & (bound > ROUNDING)
+        yield row("theorem_42_over_bound", np.where(compared, np.abs(rhos) / bound, 0).max())
+        if delta == DELTAS[0]:
+            for statement, start in (("theorem_42", first), ("theorem_12", alpha * logs)):
+                far = np.where(layers >= start, np.abs(np.array(norms) - 1).max(axis=2), 0).max()
+                yield row(f"{statement}_norms", far / (mu / 4), at=None)
 
 
 def normrelu(setting: Setting) -> Measurements:
@@ -242,28 +250,21 @@ def normrelu(setting: Setting) -> Measurements:
     """
     layer = CorrelationMap("normrelu")
     firsts = [math.ceil(2 / ALPHA * math.log(3 / min(each, layer.mu / 4))) for each in EPSILONS]
-    rho = 1 - _cosine_distances(layer, max(firsts) + BEYOND)
-    for delta, path in zip(SEPARATIONS, rho.T, strict=True):
-        row = partial(Measurement, activation="normrelu", at=delta)
-        for epsilon, first in zip(EPSILONS, firsts, strict=True):
-            # the bound is one-sided: of samples more than a right angle apart it is that of δ = 1
-            layers = np.arange(len(rho) - first)
-            bound = correlation_bound(layers, min(delta, 1.0) - DELTA, layer.mu / 2)
-            ratios = path[:, :, first:].max(axis=(0, 1)) / (bound + DELTA * epsilon)
-            yield row(f"theorem_59_epsilon_{epsilon:g}", ratios.max(), depth=first)
-        yield row("normrelu_rise", np.abs(path).max() - abs(1 - delta), DELTA)
-
-
-def _cosine_distances(layer: CorrelationMap, layers: int) -> Array:
-    """Return 1 - ρ after 0, 1, … layers (L, n, n, separations), of all pairs of NORMS."""
     sigma, q, every = activations.get("normrelu"), NORMS, slice(0, len(NORMS))
-    path = [np.broadcast_to(SEPARATIONS, (len(q), len(q), len(SEPARATIONS)))]
+    # 1 - ρ of all pairs of NORMS, at first of different norms: (layers, separations, n, n)
+    w = [np.broadcast_to(np.array(SEPARATIONS)[:, None, None], (len(SEPARATIONS), len(q), len(q)))]
     for _ in range(EQUAL):
         step = dual(sigma, q)
-        before = np.moveaxis(path[-1], -1, 0)
-        after = [step.cosine_distances(every, every, w, angle_of(w))[0] for w in before]
-        path.append(np.stack(after, axis=-1))
+        w.append(np.stack([step.cosine_distances(every, every, z, angle_of(z))[0] for z in w[-1]]))
         q = step.variances
-    for _ in range(EQUAL, layers):
-        path.append(layer.cosine_distances(path[-1])[0])
-    return np.array(path)
+    for _ in range(EQUAL, max(firsts) + BEYOND):
+        w.append(layer.cosine_distances(w[-1])[0])
+    rho = np.moveaxis(1 - np.array(w), 1, 0)
+    for (row, delta), path in zip(grid(activation="normrelu", at=SEPARATIONS), rho, strict=True):
+        for epsilon, first in zip(EPSILONS, firsts, strict=True):
+            # the bound is one-sided: of samples more than a right angle apart it is that of δ = 1
+            layers = np.arange(len(path) - first)
+            bound = correlation_bound(layers, min(delta, 1.0) - DELTA, layer.mu / 2)
+            ratios = path[first:].max(axis=(1, 2)) / (bound + DELTA * epsilon)
+            yield row(f"theorem_59_epsilon_{epsilon:g}", ratios.max(), depth=first)
+        yield row("normrelu_rise", np.abs(path).max() - abs(1 - delta), DELTA)

@@ -1,23 +1,41 @@
-"""Hessians of neurons and of deep networks: Theorems 2 and 4, and Appendix E."""
+"""Quadratic terms and Hessians: of sub-models that share no weights, of neurons, of deep networks.
 
-import itertools
+Theorem 1, Corollary 1 and normal weights of Appendix A: sub-models are neurons g = v σ(w·x/sqrt(d))
+with v fixed or free, in the assembly of Eq. (4) with s(m) = sqrt(m). The quadratic term is what is
+left of the assembly without its expansion to first order, so that no Hessian is needed. Theorems 2
+and 4, and Appendix E.
+"""
+
+import math
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.liu2022transition.normals import ACTIVATIONS, network
-from ntk_conditioning.claim_experiments.numerics import exponent
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere, rms, second_slopes
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2022transition as theory
-from ntk_conditioning.transition.feedforward import FeedforwardNet
+from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
 from ntk_conditioning.transition.gradients import gradient_products, lanczos, layer_angles
-from ntk_conditioning.transition.taylor import Expansion, hessian_norm, largest_terms
+from ntk_conditioning.transition.linearity import Expansion, hessian_norm, largest_terms
 
-D = 4
+SMOOTH = ("tanh", "sigmoid", "softplus", "erf", "gelu")
+DRAWS = 20  # per seed, activation and kind of weights
+SMALL = 0.02  # a radius at which sub-models are parabolas up to a percent or so
+GRID = np.linspace(-4, 4, 8001)
+#: Normal variables, of which the largest is taken, and trials.
+COUNTS, TRIALS = (2, 4, 8, 13, 16, 32, 128, 512), 2000
+NEURON_D = 8  # dimension of a sample of neurons
+MANY = [2**k for k in range(6, 17, 2)]  # sub-models where their Hessians are known one by one
+
+D = 4  # dimension of a sample of deep networks
 WIDTHS = (32, 64, 128, 256)
 RADII = (0.25, 4.0)
 #: Of these the Hessian's norm has no factor of the largest weight, about sqrt(log m), as of tanh.
@@ -29,6 +47,150 @@ FIRST = 1024  # width of a first layer that is far wider than the next
 LANCZOS = {"tol": 1e-2, "ncv": 10}
 
 
+def theorem_1(setting: Setting) -> Measurements:
+    """Measure the largest |quadratic term| over its bound, Eq. (5), in random assemblies.
+
+    Half of the changes move a single sub-model. Weights v are 1, of ±1, or free from there, when β
+    is that in the ball. Also the least median over maximum of the |g_i|, of which Assumption 1
+    wants a bound.
+    """
+    kinds = ("ones", "signs", "free")
+    for seed in setting.seeds:
+        rng = generator(seed, "init")
+        for row, name, kind in grid(activation=SMOOTH, kind=kinds, n=DRAWS, seed=seed):
+            pairs = [_over_bound(activations.get(name), kind, rng) for _ in range(DRAWS)]
+            ratios, evenness = np.array(pairs).T
+            yield row(f"theorem_1_{kind}", ratios.max())
+            if kind == "signs":
+                yield row("assumption_1", evenness.min())
+
+
+def _over_bound(sigma: Activation, kind: str, rng: np.random.Generator) -> tuple[float, float]:
+    """Return |quadratic term| over its bound, and median over maximum of the |g_i|."""
+    m, d = int(2 ** rng.uniform(0, 11)), int(rng.integers(1, 9))
+    radius = 10 ** rng.uniform(-1, 1)
+    x = rng.standard_normal(d) * 10 ** rng.uniform(-1, 0.5) / math.sqrt(d)
+    w = rng.standard_normal((m, d)) * rng.uniform(0, 3)
+    v = rng.choice([-1.0, 1.0], m) if kind != "ones" else np.ones(m)
+    free = kind == "free"
+    change = rng.standard_normal((m, d + free))
+    if rng.random() < 0.5:
+        change[1:] = 0
+    change *= radius / np.linalg.norm(change)
+    rise, c = change[:, d] if free else np.zeros(m), float(np.linalg.norm(x))
+    term = quadratic_term(sigma, w @ x, v, change[:, :d] @ x, rise)
+    fixed, sizes = theory.slope_bounds(sigma)[1] * c**2, np.abs(sigma.values(w @ x))
+    beta = theory.two_layer_smoothness(sigma, c, 1 + radius) if free else fixed
+    bound = theory.assembly_bound(beta, radius, math.sqrt(m))
+    return abs(term) / bound, float(np.median(sizes) / (sizes.max() or 1.0))  # gelu underflows
+
+
+def quadratic_term(sigma: Activation, z: Array, v: Array, dz: Array, dv: Array) -> float:
+    """Return that of sum v σ(z) / sqrt(m) at changes ``dz`` and ``dv``, all of shape (m,)."""
+    here = sigma.values(z)
+    linear = v * sigma.slopes(z) * dz + here * dv
+    rest = (v + dv) * sigma.values(z + dz) - v * here - linear
+    return float(rest.sum()) / math.sqrt(len(z))
+
+
+def tightness(setting: Setting) -> Measurements:
+    """Measure the largest quadratic term in a small ball, of a neuron where it bends most."""
+    for row, name in grid(activation=SMOOTH, at=SMALL):
+        sigma = activations.get(name)
+        first, second = sigma.slopes(GRID), np.gradient(sigma.slopes(GRID), GRID)
+        smoothness = theory.slope_bounds(sigma)[1]
+        changes = [(np.argmax(np.abs(second)), SMALL, 0.0)]
+        k = int(np.argmax(_block_norm(second, first)))
+        _, vectors = np.linalg.eigh([[second[k], first[k]], [first[k], 0]])
+        free = [(k, *(sign * SMALL * v)) for v in vectors.T for sign in (-1, 1)]
+        beta = theory.two_layer_smoothness(sigma, 1.0, 1.0 + SMALL)
+        for statement, ways, bend in (("", changes, smoothness), ("_free", free, beta)):
+            numbers = ([[GRID[k]], [1.0], [dz], [dv]] for k, dz, dv in ways)
+            terms = [abs(quadratic_term(sigma, *map(np.array, each))) for each in numbers]
+            bound = theory.assembly_bound(bend, SMALL, 1.0)
+            yield row(f"theorem_1_tightness{statement}", max(terms) / bound)
+
+
+def _block_norm(bend: Array, slope: Array) -> Array:
+    """Return the norms of [[bend, slope], [slope, 0]]."""
+    size = np.abs(bend)
+    return (size + np.hypot(size, 2 * slope)) / 2
+
+
+def corollary_1(setting: Setting) -> Measurements:
+    """Measure with which power of m the Hessian's norm falls in two-layer networks, Eq. (7)."""
+    kinds = ("signs", "normal")
+    for row, name, kind, seed in grid(activation=ACTIVATIONS, kind=kinds, seed=setting.seeds):
+        sigma, rng = activations.get(name), generator(seed, "init")
+        norms = [two_layer_norm(sigma, kind, m, rng) for m in MANY]
+        yield row(f"corollary_1_{kind}", exponent(MANY, norms), -0.5)
+
+
+def two_layer_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generator) -> float:
+    """Return the norm of the Hessian of a two-layer network of input 1, by its blocks."""
+    z = rng.standard_normal(m)
+    u = rng.standard_normal(m) if kind == "normal" else rng.choice([-1.0, 1.0], m)
+    norms = _block_norm(u * second_slopes(sigma.slopes, z), sigma.slopes(z))
+    return float(norms.max()) / math.sqrt(m)
+
+
+def lemma_2(setting: Setting) -> Measurements:
+    """Measure how often the largest of m normal variables is above log m, and its mean.
+
+    Lemma 2 has the probability 1 - 2 e^(-log²m/2 + log m), which says nothing where it is negative,
+    that it is not. The mean does not exceed sqrt(2 log(2m)), by the exponential moments, which is
+    below log m from m = 10 on.
+    """
+    rng = generator(setting.seeds[0], "init")
+    for row, count in grid(width=COUNTS, n=TRIALS):
+        log = math.log(count)
+        largest = np.abs(rng.standard_normal((TRIALS, count))).max(axis=1)
+        yield row("lemma_2", np.mean(largest > log), 2 * math.exp(log - log**2 / 2))
+        yield row("largest_weight", largest.mean(), log, math.sqrt(2 * math.log(2 * count)))
+
+
+def hessian(setting: Setting) -> Measurements:
+    """Measure the Hessian's norm by Lanczos, beside max |v_i| |H_gi| / sqrt(m) as ``corrected``."""
+    for row, name, width in grid(activation=ACTIVATIONS, width=setting.widths[:2], d=NEURON_D):
+        sigma, rng = activations.get(name), generator(setting.seeds[0], "init")
+        net = draw_network(NEURON_D, [width], activation=sigma, generator=rng)
+        x = torch.from_numpy(on_sphere(rng, 1, NEURON_D)[0])
+        z = (net.weights[0] @ x / math.sqrt(NEURON_D)).numpy()
+        bend = second_slopes(sigma.slopes, z) / NEURON_D
+        exact = np.abs(net.weights[1].numpy() * bend).max() / math.sqrt(width)
+        norm = hessian_norm(Expansion(net, x, last_fixed=True)).norm
+        yield row("gaussian_hessian", norm, None, exact)
+
+
+def rate(setting: Setting) -> Measurements:
+    """Measure max |v_i| |H_gi| over β log m and over β sqrt(2 log 2m), for z_i ~ N(0, 1)."""
+    sigma = activations.get("tanh")
+    for row, seed, width in grid(activation="tanh", seed=setting.seeds, width=MANY):
+        v, z = generator(seed, "init").standard_normal((2, width))
+        largest = np.abs(v * second_slopes(sigma.slopes, z)).max()
+        value = float(largest) / theory.slope_bounds(sigma)[1]
+        yield row("log_rate", value / math.log(width))
+        yield row("root_log_rate", value / math.sqrt(2 * math.log(2 * width)))
+
+
+def scaling(setting: Setting) -> Measurements:
+    """Measure with which power of m an assembly of weights ±1 goes, s(m) = sqrt(m): its RMS."""
+    for row, seed in grid(activation="tanh", seed=setting.seeds):
+        rng, sizes = generator(seed, "init"), []
+        for m in MANY[:4]:
+            neurons = np.tanh(rng.standard_normal(m))
+            sizes.append(rms(rng.choice([-1.0, 1.0], (TRIALS // 10, m)) @ neurons / math.sqrt(m)))
+        yield row("scaling", exponent(MANY[:4], sizes))
+
+
+def remark_1(setting: Setting) -> Measurements:
+    """Measure with which power of m the median of |σ(z_i)| over the largest goes, z_i normal."""
+    for row, name, seed in grid(activation=SMOOTH, seed=setting.seeds):
+        rng = generator(seed, "init")
+        sizes = [np.abs(activations.get(name).values(rng.standard_normal(m))) for m in MANY]
+        yield row("remark_1", exponent(MANY, [np.median(each) / each.max() for each in sizes]))
+
+
 def level_sets(setting: Setting) -> Measurements:
     """Measure how straight a neuron's level sets are, and how near its Hessian is to c n n^T.
 
@@ -36,8 +198,8 @@ def level_sets(setting: Setting) -> Measurements:
     norm of the Hessian less c n n^T over that of the gradient. ``hessian_slope`` is c over β, that
     of a linear z.
     """
-    for name, depth, seed in itertools.product(MILD, (2, 3), setting.seeds):
-        row, bends, rests = partial(Measurement, activation=name, depth=depth, seed=seed), [], []
+    for row, name, depth, seed in grid(activation=MILD, depth=(2, 3), seed=setting.seeds):
+        bends, rests = [], []
         for width in WIDTHS[:3]:
             net, x = network((*(width,) * (depth - 1), 1), name, seed, d=D)
             last = torch.ones_like(net.weights[-1])  # of one input: the output is the neuron
@@ -72,11 +234,7 @@ def _bend(neuron: Expansion, normal: Tensor) -> float:
 
 def _rest(neuron: Expansion, normal: Tensor, c: float) -> float:
     """Return the norm of the Hessian less c n n^T."""
-
-    def rest(v: Tensor) -> Tensor:
-        return neuron.hessian_product(v) - c * normal * (normal @ v)
-
-    return _norm(rest, normal)
+    return _norm(lambda v: neuron.hessian_product(v) - c * normal * (normal @ v), normal)
 
 
 def _norm(matrix: Callable[[Tensor], Tensor], like: Tensor) -> float:
@@ -96,37 +254,27 @@ def theorem_4(setting: Setting) -> Measurements:
     As multiples of the bound of Eq. (19), with R, and of that with R²; β is that of neurons with
     linear z, as Theorem 2 takes them. ``at`` is the radius.
     """
-    kinds = {"two_layer": 64, "deep": 64, "sequential": 16}
-    for (kind, width), name, seed in itertools.product(kinds.items(), ACTIVATIONS, setting.seeds):
-        ratios = zip(RADII, _over_bounds(kind, width, name, seed), strict=True)
-        for radius, (printed, squared) in ratios:
-            row = partial(Measurement, activation=name, width=width, seed=seed, at=radius)
-            yield row(f"theorem_4_printed_{kind}", printed)
-            yield row(f"theorem_4_{kind}", squared)
-
-
-def _over_bounds(kind: str, width: int, activation: str, seed: int) -> list[tuple[float, float]]:
-    """Return the quadratic term over the printed bound and over that with R², for all radii."""
-    net, x = _network(kind, width, activation, seed)
-    x *= INPUT
-    expansion = Expansion(net, x, last_fixed=True)
-    search = partial(largest_terms, eigenvector=hessian_norm(expansion).eigenvector, directions=4)
-    squared = layer_angles(net, x[None])[-1].gradient_max
-    beta = theory.slope_bounds(net.activation)[1] * squared
-    largest = float(net.weights[-1].abs().max())
-    ratios = []
-    for radius in RADII:
-        term = search(expansion, radius, generator=generator(seed, "batch")).largest
-        bound = theory.layer_bound(beta, radius, width, largest)
-        ratios.append((term / (bound / radius), term / bound))
-    return ratios
+    for kind, width in (("two_layer", 64), ("deep", 64), ("sequential", 16)):
+        for row, name, seed in grid(activation=ACTIVATIONS, width=width, seed=setting.seeds):
+            net, x = _network(kind, width, name, seed)
+            x *= INPUT
+            expansion = Expansion(net, x, last_fixed=True)
+            vector = hessian_norm(expansion).eigenvector
+            search = partial(largest_terms, expansion, eigenvector=vector, directions=4)
+            squared = layer_angles(net, x[None])[-1].gradient_max
+            beta = theory.slope_bounds(net.activation)[1] * squared
+            for radius in RADII:
+                term = search(radius, generator=generator(seed, "batch")).largest
+                weight = float(net.weights[-1].abs().max())
+                ratio = term / theory.layer_bound(beta, radius, width, weight)
+                yield row(f"theorem_4_printed_{kind}", ratio * radius, at=radius)
+                yield row(f"theorem_4_{kind}", ratio, at=radius)
 
 
 def rates(setting: Setting) -> Measurements:
     """Measure with which power of m the Hessian's norm falls, all weights free."""
-    for kind, seed in itertools.product(("two_layer", "deep", "dense", "narrow"), setting.seeds):
-        networks = (_network(kind, width, MILD[0], seed) for width in WIDTHS)
-        expansions = (Expansion(net, x) for net, x in networks)
-        norms = [_norm(each.hessian_product, each.origin) for each in expansions]
-        power = exponent(WIDTHS, norms)
-        yield Measurement(f"hessian_exponent_{kind}", power, None, None, MILD[0], d=D, seed=seed)
+    for kind in ("two_layer", "deep", "dense", "narrow"):
+        for row, seed in grid(activation=MILD[0], d=D, seed=setting.seeds):
+            expansions = (Expansion(*_network(kind, width, MILD[0], seed)) for width in WIDTHS)
+            norms = [_norm(each.hessian_product, each.origin) for each in expansions]
+            yield row(f"hessian_exponent_{kind}", exponent(WIDTHS, norms))

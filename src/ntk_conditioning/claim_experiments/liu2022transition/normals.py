@@ -1,23 +1,30 @@
-"""Normals of neurons' level sets, which are their gradients: how orthogonal, how constant.
+"""Normals of neurons' level sets, which are their gradients, and the norms behind their angles.
 
-Remark 4, Eqs. (11), (12), (15), (18) and (22), Theorem 3, Corollary 2 and Figure 3, in networks at
-their start on a sample of norm sqrt(d). ``depth`` of a measurement is the hidden layer.
+How orthogonal and how constant normals are: Remark 4, Eqs. (11), (12), (15), (18) and (22), Theorem
+3, Corollary 2 and Figure 3, in networks at their start on a sample of norm sqrt(d). The norms of
+Appendices C and D: Lemmas 1 and 3 to 5, Eqs. (23) to (28) and (36). ``depth`` of a measurement is
+the hidden layer.
 """
 
-import itertools
 import math
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.theory import liu2022transition as theory
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, layers
-from ntk_conditioning.transition.gradients import LayerAngles, gradient_products, layer_angles
-from ntk_conditioning.transition.taylor import Expansion
+from ntk_conditioning.transition.gradients import (
+    LayerAngles,
+    gradient_products,
+    layer_angles,
+    spectral_norm,
+)
+from ntk_conditioning.transition.linearity import Expansion
 
 D = 16
 WIDTHS = (64, 128, 256, 512)
@@ -28,15 +35,19 @@ LEVEL = 0.1
 RADIUS = 2.0
 ACTIVATIONS = ("tanh", "softplus")
 
+COUNTS, DRAWS = (1, 2, 4, 8, 16, 64), 2000
+INPUTS = 64  # dimension of samples that are longer than a layer
+#: Shapes of random matrices, how many are drawn, and by how much their norm may be above its mean.
+SHAPES, ABOVE = {(1, 1): 2000, (8, 64): 1000, (64, 64): 500, (256, 256): 100}, (1.5, 2.0, 2.5)
+
 
 def network(
     hidden: tuple[int, ...], activation: str, seed: int, *, d: int = D, dense: bool = False
 ) -> tuple[FeedforwardNet, Tensor]:
     """Return a network at its start, and a sample (d,) of norm sqrt(d)."""
-    x = math.sqrt(d) * on_sphere(generator(seed, "data"), 1, d)[0]
     rng = generator(seed, "init")
     net = draw_network(d, hidden, activation=activation, generator=rng, dense=dense)
-    return net, torch.from_numpy(x)
+    return net, torch.from_numpy(math.sqrt(d) * on_sphere(seed, 1, d)[0])
 
 
 @cache
@@ -54,19 +65,17 @@ def gradients(neurons: Tensor, weight: Tensor) -> Tensor:
 
 def remark_4(setting: Setting) -> Measurements:
     """Measure the largest |cos| between normals of a two-layer network, by explicit gradients."""
-    for width in (4, 32):
+    for row, width in grid(width=(4, 32), d=D):
         net, x = network((width,), "tanh", setting.seeds[0])
         first = net.weights[0].requires_grad_()
         normals = torch.nn.functional.normalize(gradients(layers(net, x[None])[1][0], first))
-        cosines = (normals @ normals.T).fill_diagonal_(0)
-        yield Measurement("remark_4", cosines.abs().max(), width=width, d=D)
+        yield row("remark_4", (normals @ normals.T).fill_diagonal_(0).abs().max())
 
 
 def notation(setting: Setting) -> Measurements:
     """Measure Eqs. (11) and (15) in the second of two layers."""
     wide, norm = 2 * FEW, torch.linalg.vector_norm
-    for seed, name in itertools.product(setting.seeds, ACTIVATIONS):
-        row = partial(Measurement, activation=name, depth=2, width=FEW, seed=seed)
+    for row, seed, name in grid(seed=setting.seeds, activation=ACTIVATIONS, depth=2, width=FEW):
         net, x = network((wide, FEW), name, seed)
         first, second, _ = net.weights
         first.requires_grad_()
@@ -79,17 +88,15 @@ def notation(setting: Setting) -> Measurements:
 
 def equation_12(setting: Setting) -> Measurements:
     """Measure the share of pairs of normal vectors of m entries with |w·w'|/m of 0.1 or more."""
-    for seed, width in itertools.product(setting.seeds, setting.widths):
+    for row, seed, width in grid(seed=setting.seeds, width=setting.widths, at=LEVEL):
         w = generator(seed, "init").standard_normal((256, width))
         products = np.abs(w @ w.T / width)[np.triu_indices(len(w), 1)]
-        share = np.mean(products >= LEVEL)
-        yield Measurement("equation_12", share, width=width, seed=seed, at=LEVEL)
+        yield row("equation_12", np.mean(products >= LEVEL))
 
 
 def theorem_3(setting: Setting) -> Measurements:
     """Measure the mean |cos| of gradients in [m, m, m], its rate, and the share above a level."""
-    for name, seed, layer in itertools.product(ACTIVATIONS, setting.seeds, (2, 3)):
-        row = partial(Measurement, activation=name, depth=layer, seed=seed)
+    for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
         by_width = [angles((width,) * 3, name, seed)[layer - 1] for width in WIDTHS]
         yield row("cos_exponent", exponent(WIDTHS, [each.cos_mean for each in by_width]))
         for width, each in zip(WIDTHS, by_width, strict=True):
@@ -98,12 +105,10 @@ def theorem_3(setting: Setting) -> Measurements:
 
 def bottleneck(setting: Setting) -> Measurements:
     """Measure with which power of m_b mean |cos| falls in [512, m_b, 512]: Figure 3, right."""
-    for name, seed in itertools.product(ACTIVATIONS, setting.seeds):
-        by_width = [angles((OUTER, width, OUTER), name, seed) for width in BOTTLENECKS]
-        for layer in (2, 3):
-            power = exponent(BOTTLENECKS, [each[layer - 1].cos_mean for each in by_width])
-            row = partial(Measurement, activation=name, depth=layer, seed=seed)
-            yield row("bottleneck_exponent", power)
+    for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
+        by_width = [angles((OUTER, width, OUTER), name, seed)[layer - 1] for width in BOTTLENECKS]
+        power = exponent(BOTTLENECKS, [each.cos_mean for each in by_width])
+        yield row("bottleneck_exponent", power)
 
 
 def equation_18(setting: Setting) -> Measurements:
@@ -113,43 +118,37 @@ def equation_18(setting: Setting) -> Measurements:
     rates are of the excess over 1.
     """
     before = [width**2 // WIDTHS[0] for width in WIDTHS]
-    for seed in setting.seeds:
-        row = partial(Measurement, activation="tanh", seed=seed)
+    for row, seed in grid(activation="tanh", seed=setting.seeds):
         for layer in (2, 3):
             norms = [angles((width,) * 3, "tanh", seed)[layer - 1].cos_norm for width in WIDTHS]
             yield row("equation_18_exponent", exponent(WIDTHS, np.subtract(norms, 1)), depth=layer)
             for width, norm in zip(WIDTHS, norms, strict=True):
                 yield row("equation_18", norm, depth=layer, width=width)
-        for width in WIDTHS:
-            yield row("equation_18_gradient", _along_gradient(width, seed), width=width)
         norms = [angles((width, FEW), "tanh", seed)[1].cos_norm for width in before]
         yield row("equation_18_narrow_exponent", exponent(before, np.subtract(norms, 1)), -0.5)
-
-
-def _along_gradient(width: int, seed: int) -> float:
-    """Return sum (δ·n_i)² / |δ|² for δ along the gradient of the output of [m, m]."""
-    net, x = network((width,) * 2, "tanh", seed)
-    slopes = net.activation.derivative(layers(net, x[None])[1][1][0])
-    products = list(gradient_products(net, x))[1]
-    lengths = products.diagonal().sqrt()
-    a = net.weights[2][0] * slopes * lengths
-    cosines = products / lengths / lengths[:, None]
-    return float((cosines @ a).square().sum() / (a @ cosines @ a))
+        for width in WIDTHS:
+            net, x = network((width,) * 2, "tanh", seed)
+            slopes = net.activation.derivative(layers(net, x[None])[1][1][0])
+            products = list(gradient_products(net, x))[1]
+            lengths = products.diagonal().sqrt()
+            a = net.weights[2][0] * slopes * lengths
+            cosines = products / lengths / lengths[:, None]
+            along = (cosines @ a).square().sum() / (a @ cosines @ a)
+            yield row("equation_18_gradient", along, width=width)
 
 
 def equation_22(setting: Setting) -> Measurements:
     """Measure how far the cosine of Eq. (22) is from symmetric: cos_ij/cos_ji less 1, of pairs."""
-    for seed, width in itertools.product(setting.seeds, WIDTHS[:2]):
+    for row, seed, width in grid(activation="tanh", seed=setting.seeds, width=WIDTHS[:2]):
         net, x = network((width,) * 2, "tanh", seed)
         squares = list(gradient_products(net, x))[1].diagonal()
-        value = squares.max() / squares.min() - 1
-        yield Measurement("equation_22", value, None, 0.0, "tanh", width=width, seed=seed)
+        yield row("equation_22", squares.max() / squares.min() - 1, None, 0.0)
 
 
 def corollary_2(setting: Setting) -> Measurements:
     """Measure the mean 1 - cos by which normals turn at a distance of 2 along the gradient."""
-    for name, seed in itertools.product(ACTIVATIONS, setting.seeds):
-        row, by_width = partial(Measurement, activation=name, seed=seed), []
+    for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
+        by_width = []
         for width in WIDTHS[:3]:
             net, x = network((width,) * 3, name, seed)
             by_width.append(turns(net, moved(net, x), x))
@@ -176,3 +175,148 @@ def moved(net: FeedforwardNet, x: Tensor) -> FeedforwardNet:
     parts = torch.split(change, [weight.numel() for weight in net.weights])
     pairs = zip(net.weights, parts, strict=True)
     return net.with_weights([weight + part.view_as(weight) for weight, part in pairs])
+
+
+def lemma_1(setting: Setting) -> Measurements:
+    """Measure the products of partial gradients in [m, m, m]: root mean square over pairs, rate.
+
+    The mean square stands beside that of Eq. (23) for normal w, |grad α (grad α)^T|_F²/m². Given a
+    neuron's a_j = grad α (grad α)^T w_j the variance is |a_j|²/m², whose largest is over Appendix
+    C's 5C²/m, with C the norm that Lemma 3 bounds.
+    """
+    for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
+        roots = []
+        for width in WIDTHS:
+            net, x = network((width,) * 3, name, seed)
+            slopes = [net.activation.derivative(z[0]) for z in layers(net, x[None])[1]]
+            first, *others = gradient_products(net, x)
+            below, squares = slopes[0][:, None] * first * slopes[0], []
+            for layer, products in enumerate(others, start=2):
+                apart = products[~torch.eye(width, dtype=torch.bool)]
+                squares.append(float(apart.square().mean()))
+                exact = float(below.square().sum()) / width**2
+                yield row("equation_23", squares[-1], None, exact, depth=layer, width=width)
+                given = (net.weights[layer - 1] @ below).square().sum(dim=1) / width**2
+                ratio = float(given.max()) / (5 * spectral_norm(below) ** 2 / width)
+                yield row("variance_over_bound", ratio, depth=layer, width=width)
+                below = slopes[layer - 1][:, None] * products * slopes[layer - 1]
+            roots.append(np.sqrt(squares))
+        for layer, values in enumerate(np.transpose(roots), start=2):
+            yield row("product_exponent", exponent(WIDTHS, values), depth=layer)
+
+
+def lemma_3(setting: Setting) -> Measurements:
+    """Measure |grad α (grad α)^T| and |α| in [m, m, m]: Eq. (27), and their powers of m.
+
+    C_α² is the largest |α|²/m of all layers, the sample's 1 included. For hidden layer l, the
+    paper's l - 1, the bound is L_σ² C_α² times the sum over k < l of (9 L_σ²)^k. The last line of
+    Eq. (27) has l (9 L_σ²)^l for that sum, which is no less only if 9 L_σ² >= 1.
+    """
+    for row, name, seed in grid(activation=(*ACTIVATIONS, "sigmoid"), seed=setting.seeds):
+        norms, lengths = [], []
+        for width in WIDTHS:
+            net, x = network((width,) * 3, name, seed)
+            slope, _ = theory.slope_bounds(net.activation)
+            squares = [float(each.square().mean()) for each in layers(net, x[None])[0]]
+            lengths.append(np.sqrt(np.multiply(squares[1:], width)))
+            norms.append([each.jacobian_norm for each in angles((width,) * 3, name, seed)])
+            for layer, norm in enumerate(norms[-1], start=1):
+                size, base = slope**2 * max(squares), 9 * slope**2
+                printed, right = layer * base**layer, sum(base**k for k in range(layer))
+                keys = {"depth": layer, "width": width}
+                yield row("jacobian_norm", norm, printed * size, right * size, **keys)
+        for statement, values in (("jacobian_exponent", norms), ("length_exponent", lengths)):
+            for layer, by_width in enumerate(np.transpose(values), start=1):
+                yield row(statement, exponent(WIDTHS, by_width), depth=layer)
+
+
+def equation_24(setting: Setting) -> Measurements:
+    """Measure |grad α (grad α)^T| in [m, m, m] over the sum of Eq. (24), whose norms are measured.
+
+    |dα/dW|² is the largest σ'² times |α|²/m of the layer before, dα/dα is σ' W/sqrt(m).
+    """
+    widths = (WIDTHS[0], WIDTHS[2])
+    for row, name, seed, width in grid(activation=ACTIVATIONS, seed=setting.seeds, width=widths):
+        net, x = network((width,) * 3, name, seed)
+        inputs, sums = layers(net, x[None])
+        total, every = 0.0, zip(angles((width,) * 3, name, seed), inputs, sums, strict=False)
+        for layer, (measured, alpha, z) in enumerate(every, start=1):
+            slopes = net.activation.derivative(z[0])
+            through = net.scale(layer) * slopes[:, None] * net.weights[layer - 1]
+            by_weights = float(slopes.abs().max() ** 2 * alpha.square().mean())
+            total = by_weights + float(torch.linalg.matrix_norm(through, 2)) ** 2 * total
+            yield row("equation_24", measured.jacobian_norm / total, depth=layer)
+
+
+def equation_26(setting: Setting) -> Measurements:
+    """Measure |dα/dW|² in the second of two layers beside |Σ'|² |α|²/m, and the last of Eq. (26).
+
+    There C_α sqrt(m) and B_α are half of |α| each, as Eq. (25) allows.
+    """
+    wide = 8 * FEW
+    for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds, width=wide):
+        net, x = network((wide, FEW), name, seed)
+        second = net.weights[1].requires_grad_()
+        inputs, sums = layers(net, x[None])
+        value = torch.linalg.matrix_norm(gradients(inputs[2], second), 2).detach() ** 2
+        slopes = net.activation.derivative(sums[1].detach())
+        slope, _ = theory.slope_bounds(net.activation)
+        square = float(inputs[1].square().mean())
+        yield row("equation_26", value, None, slopes.abs().max() ** 2 * square)
+        c = math.sqrt(square) / 2
+        b = c * math.sqrt(wide)
+        bounds = c**2 + b**2 / wide, (c + b / math.sqrt(wide)) ** 2
+        yield row("equation_26_bound", value, *(slope**2 * each for each in bounds))
+
+
+def lemma_4(setting: Setting) -> Measurements:
+    """Measure how often |W| is above 3 sqrt(m), for W of (m, m), and of (m, 64) with m < 64."""
+    rng = generator(setting.seeds[0], "init")
+    for statement, d in (("lemma_4", None), ("lemma_4_long_inputs", INPUTS)):
+        for row, m in grid(width=COUNTS[:-1], d=d):
+            norms = _norms(rng, DRAWS // m, m, d or m)
+            above, allowed = np.mean(norms > 3 * math.sqrt(m)), 2 * math.exp(-m / 2)
+            yield row(statement, above, allowed, n=len(norms))
+
+
+def equation_28(setting: Setting) -> Measurements:
+    """Measure how often |A| is above sqrt(m_a) + sqrt(m_b) + t, and its mean over those roots."""
+    rng = generator(setting.seeds[0], "init")
+    for (rows, columns), draws in SHAPES.items():
+        norms, roots = _norms(rng, draws, rows, columns), math.sqrt(rows) + math.sqrt(columns)
+        keys = {"width": rows, "d": columns, "n": draws}
+        for row, t in grid(**keys, at=ABOVE):
+            yield row("equation_28", np.mean(norms > roots + t), 2 * math.exp(-(t**2) / 2))
+        yield row("equation_28_mean", norms.mean() / roots, at=None)
+
+
+def _norms(rng: np.random.Generator, draws: int, rows: int, columns: int) -> Array:
+    """Return the norms (draws,) of standard normal matrices."""
+    matrices = rng.standard_normal((draws, rows, columns))
+    return np.asarray(np.linalg.norm(matrices, ord=2, axis=(1, 2)))
+
+
+def lengths(setting: Setting) -> Measurements:
+    """Measure how often |w|² is above 5m for normal w; ``printed`` is what Appendix C allows."""
+    rng = generator(setting.seeds[0], "init")
+    for row, m in grid(width=COUNTS, n=DRAWS):
+        squares = np.square(rng.standard_normal((DRAWS, m))).sum(axis=1)
+        yield row("lengths", np.mean(squares > 5 * m), math.exp(-m))
+
+
+def cross_term(setting: Setting) -> Measurements:
+    """Measure Appendix D's term of both layers over Eq. (36), and that of the last layer, 0.
+
+    By dense Hessians, for a change of norm 1 in all: half of the norm of the mixed block.
+    """
+    for row, seed, name in grid(seed=setting.seeds, activation=ACTIVATIONS, width=FEW):
+        rng = generator(seed, "init")
+        net = draw_network(3, [FEW, FEW], activation=name, generator=rng)
+        x = torch.from_numpy(rng.standard_normal(3))
+        expansion = Expansion(net, x)
+        columns = torch.eye(expansion.size, dtype=torch.float64)
+        hessian = torch.stack([expansion.hessian_product(column) for column in columns])
+        mixed = float(torch.linalg.matrix_norm(hessian[-FEW:, :-FEW], 2)) / 2
+        norm = layer_angles(net, x[None])[-1].jacobian_norm
+        yield row("cross_term", mixed / math.sqrt(norm / FEW))
+        yield row("own_term", hessian[-FEW:, -FEW:].abs().max())

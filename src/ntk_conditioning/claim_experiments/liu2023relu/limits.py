@@ -1,23 +1,39 @@
-"""Networks of growing width against the limits of Theorems 3.1, 4.1 and 4.4.
+"""Networks of growing width against the limits of Theorems 3.1, 4.1 and 4.4, and random matrices.
 
 At each width the deviation from the limit is taken over pairs of samples and seeds; how it falls
-with the width, and what it is at the largest, tells whether the limit is right.
+with the width, and what it is at the largest, tells whether the limit is right. Gaussian matrices
+are those of Lemmas C.1, D.1, D.2 and D.3, and Eqs. (46) and (47).
+
+Theorem 4.5 ends at a pair so close that no unit tells it apart. A pair at angle theta lies on both
+sides of m theta/pi of m units' hyperplanes. Below one, the network is linear between the two: its
+gradient angle is theta times a constant near 1, and kappa grows as theta^-2 like the Gram matrix's,
+while at infinite width it grows as theta^-1.
 """
 
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import torch
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting
-from ntk_conditioning.claim_experiments.numerics import exponent, rms
-from ntk_conditioning.kernels.empirical import ntk
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments.numerics import (
+    at_angle,
+    descent_losses,
+    exponent,
+    network,
+    on_sphere,
+    rms,
+)
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.empirical import ntk, pair_angle
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors, init_mlp
+from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
 from ntk_conditioning.theory import liu2023relu as theory
 
 D = 8
@@ -26,6 +42,16 @@ PAIR = 0  # the pair whose deltas are compared
 COPIES = 2  # networks for each seed of the setting, of which a deviation is the root mean square
 DEVIATIONS = ("embedding_norm", "embedding_angle", "gradient_angle", "entries")
 NOISY, NOISY_WIDTHS, DRAWS = 2.5, (32, 64, 128), 8000  # radians; networks for each seed
+
+#: Close pairs: samples, their dimension, and angles.
+CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, [float(at) for at in np.geomspace(1e-7, 1.0, 15)]
+
+#: Descent: samples, their dimension, width, steps, norm of the residuals, and steps over 1 / λ_max.
+FEW, FEW_D, WIDTH, STEPS, SMALL, SIZES = 8, 16, 256, 20, 1e-4, (0.5, 1.0)
+
+HEIGHTS, COLUMNS, GRAMS = (128, 512, 2048), 32, 100  # of Gaussian matrices, for each seed
+UNITS, MATRICES = (256, 1024, 4096), 8  # and those of Lemmas D.1 to D.3
+TRIALS = 4000
 
 
 def networks(setting: Setting) -> Measurements:
@@ -36,17 +62,14 @@ def networks(setting: Setting) -> Measurements:
     the cosine of delta_1(x) and delta_1(z) of a pair by Eq. (36), whose product runs to l' = L + 1,
     and Eq. (37), to L - 1. The paper defines no theta^(L+1); here it is one more step of Eq. (9).
     """
-    kinds = list(itertools.product(("linear", "relu"), setting.depths))
+    kinds, widths = list(itertools.product(("linear", "relu"), setting.depths)), setting.widths
     values: dict[tuple[str, int, str, int], list[float]] = defaultdict(list)
-    for width, seed, copy in itertools.product(setting.widths, setting.seeds, range(COPIES)):
-        number = seed + 1000 * copy
-        x, init = _pairs(number), generator(number, "init")
+    for width, number in itertools.product(widths, _numbers(setting, COPIES)):
+        x = _pairs(number)
         # networks share their weights, of which the deepest have millions
-        deepest = init_mlp(
-            D, depth=max(setting.depths), width=width, activation="linear", generator=init
-        ).weights
+        deepest = network(number, D, depth=max(setting.depths), width=width, activation="linear")
         for activation, depth in kinds:
-            mlp = MLP((*deepest[:depth], deepest[-1]), activations.get(activation))
+            mlp = MLP((*deepest.weights[:depth], deepest.weights[-1]), activations.get(activation))
             for name, value in _measured(mlp, x).items():
                 values[activation, depth, name, width].append(value)
 
@@ -56,22 +79,67 @@ def networks(setting: Setting) -> Measurements:
             ("gradient_norm", depth + 1, math.sqrt(depth + 1)),
             ("kernel", (depth + 1) ** 2, depth + 1),
         ):
-            for width in setting.widths:
+            for width in widths:
                 value = rms(values[activation, depth, name, width])
                 yield row(f"{activation}_{name}", value, printed, right, width=width)
         for name in DEVIATIONS:
-            deviations = [rms(values[activation, depth, name, width]) for width in setting.widths]
-            for width, value in zip(setting.widths, deviations, strict=True):
+            deviations = [rms(values[activation, depth, name, width]) for width in widths]
+            for width, value in zip(widths, deviations, strict=True):
                 yield row(f"{activation}_{name}", value, width=width)
-            yield row(f"{activation}_{name}_exponent", exponent(setting.widths, deviations))
+            yield row(f"{activation}_{name}_exponent", exponent(widths, deviations))
         if activation == "relu":
-            angle = ANGLES[PAIR]
-            angles = [float(theory.embedding_angle(angle, layer)) for layer in range(depth + 2)]
-            factors = 1 - np.array(angles) / np.pi
-            row = partial(row, printed=np.prod(factors), corrected=np.prod(factors[:depth]))
-            for width in setting.widths:
+            angles = [theory.embedding_angle(ANGLES[PAIR], layer) for layer in range(depth + 2)]
+            factors, at = 1 - np.array(angles) / np.pi, math.degrees(ANGLES[PAIR])
+            one_more, product = np.prod(factors), np.prod(factors[:depth])
+            for width in widths:
                 mean = np.mean(values[activation, depth, "delta_cosine", width])
-                yield row("delta_cosine", mean, width=width, at=math.degrees(angle))
+                yield row("delta_cosine", mean, one_more, product, width=width, at=at)
+
+
+def _numbers(setting: Setting, copies: int) -> Iterator[int]:
+    """Yield the seeds of ``copies`` draws for each seed of the setting."""
+    return (seed + 1000 * copy for seed in setting.seeds for copy in range(copies))
+
+
+def _measured(mlp: MLP, x: Array) -> dict[str, float]:
+    """Return the quantities of one network, each a root mean square over pairs."""
+    linear, depth = mlp.activation.name == "linear", mlp.depth
+    factors = gradient_factors(mlp, torch.from_numpy(x))
+    k = ntk(mlp, torch.from_numpy(x)).numpy()
+    embedding = factors.alphas[-1].numpy()
+    norms, entries = np.linalg.norm(x, axis=1), np.diag(k, 1)[::2]
+    theta = ANGLES if linear else theory.embedding_angle(ANGLES, depth)
+    phi = ANGLES if linear else theory.gradient_angle(ANGLES, depth)
+    quantities = {
+        "embedding_norm": rms(np.linalg.norm(embedding, axis=1) / norms - 1),
+        "embedding_angle": rms(_angles(embedding @ embedding.T) - theta),
+        "gradient_angle": rms(_angles(k) - phi),
+        "gradient_norm": rms(np.sqrt(np.diag(k)) / norms),
+        "entries": rms(entries / (depth + 1) / (norms[::2] * norms[1::2]) - np.cos(phi)),
+    }
+    if linear:
+        return quantities | {"kernel": float(np.linalg.norm(k) / np.linalg.norm(x @ x.T))}
+    one, other = factors.deltas[0].numpy()[2 * PAIR : 2 * PAIR + 2]
+    cosine = float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+    return quantities | {"kernel": rms(np.diag(k) / norms**2), "delta_cosine": cosine}
+
+
+def _pairs(seed: int) -> Array:
+    """Return samples (2k, D) of various norms; samples 2i and 2i + 1 are at the i-th angle."""
+    rng = generator(seed, "data")
+    rows = []
+    for angle in ANGLES:
+        frame, _ = np.linalg.qr(rng.standard_normal((D, 2)))
+        norms = rng.uniform(0.5, 2.0, size=2)
+        rows += [norms[0] * frame[:, 0]]
+        rows += [norms[1] * (np.cos(angle) * frame[:, 0] + np.sin(angle) * frame[:, 1])]
+    return np.array(rows)
+
+
+def _angles(k: Array) -> Array:
+    """Return the angles of the pairs; none of them is near 0 or pi."""
+    diagonal = np.sqrt(np.diag(k))
+    return np.asarray(np.arccos(np.diag(k, 1)[::2] / (diagonal[::2] * diagonal[1::2])))
 
 
 def gradients(setting: Setting) -> Measurements:
@@ -81,13 +149,11 @@ def gradients(setting: Setting) -> Measurements:
     proof of Theorem 4.4 recalls it as W^(l) α̃^(l-1), without the activation.
     """
     width, depth = 32, 3
-    for seed in setting.seeds:
-        init, x = generator(seed, "init"), _pairs(seed)[:1]
-        mlp = init_mlp(D, depth=depth, width=width, activation="relu", generator=init)
+    for row, seed in grid(activation="relu", depth=depth, width=width, d=D, seed=setting.seeds):
+        x, mlp = _pairs(seed)[:1], network(seed, D, depth=depth, width=width, activation="relu")
         weights = tuple(weight.clone().requires_grad_() for weight in mlp.weights)
         output = forward(MLP(weights, mlp.activation), torch.from_numpy(x))
         exact = [slope.numpy() for slope in torch.autograd.grad(output.sum(), weights)]
-        row = partial(Measurement, activation="relu", depth=depth, width=width, d=D, seed=seed)
         for name, rectified in (("gradient_formula", True), ("gradient_formula_printed", False)):
             formula = _outer_products([weight.numpy() for weight in mlp.weights], x[0], rectified)
             ours, right = (np.concatenate([*map(np.ravel, each)]) for each in (formula, exact))
@@ -117,59 +183,138 @@ def noise(setting: Setting) -> Measurements:
     first, second = (float(np.cos(theory.embedding_angle(NOISY, layer))) for layer in (1, 2))
     for seed in setting.seeds:
         rng, means = generator(seed, "init"), []
-        for m in NOISY_WIDTHS:
+        for row, m in grid(width=NOISY_WIDTHS, n=DRAWS, d=2, seed=seed, at=NOISY):
             w = rng.standard_normal((2, DRAWS, m))
             a = np.maximum(w[0], 0)
             b = np.maximum(math.cos(NOISY) * w[0] + math.sin(NOISY) * w[1], 0)
             mixed, aa, bb = (2 / m * (u * v).sum(axis=1) for u, v in ((a, b), (a, a), (b, b)))
             norms = np.sqrt(aa * bb)
             theta = np.arccos(np.clip(mixed / norms, -1, 1))
-            onward = norms * np.cos(theory.embedding_angle(theta, 1))
-            row = partial(Measurement, width=m, n=DRAWS, d=2, seed=seed, at=NOISY)
-            means.append(m * (onward.mean() - second))
+            means.append((norms * np.cos(theory.embedding_angle(theta, 1))).mean() - second)
             yield row("noise_mean", m * (mixed.mean() - first), depth=1)
-            yield row("noise_mean", means[-1], depth=2)
-        power = exponent(NOISY_WIDTHS, np.abs(means) / NOISY_WIDTHS)
+            yield row("noise_mean", m * means[-1], depth=2)
+        power = exponent(NOISY_WIDTHS, np.abs(means))
         yield Measurement("noise_mean_exponent", power, depth=2, seed=seed, at=NOISY)
 
 
-def _measured(mlp: MLP, x: Array) -> dict[str, float]:
-    """Return the quantities of one network, each a root mean square over pairs."""
-    linear, depth = mlp.activation.name == "linear", mlp.depth
-    factors = gradient_factors(mlp, torch.from_numpy(x))
-    k = ntk(mlp, torch.from_numpy(x)).numpy()
-    embedding = factors.alphas[-1].numpy()
-    norms, entries = np.linalg.norm(x, axis=1), np.diag(k, 1)[::2]
-    theta = ANGLES if linear else theory.embedding_angle(ANGLES, depth)
-    phi = ANGLES if linear else theory.gradient_angle(ANGLES, depth)
-    quantities = {
-        "embedding_norm": rms(np.linalg.norm(embedding, axis=1) / norms - 1),
-        "embedding_angle": rms(_angles(embedding @ embedding.T) - theta),
-        "gradient_angle": rms(_angles(k) - phi),
-        "gradient_norm": rms(np.sqrt(np.diag(k)) / norms),
-        "entries": rms(entries / (depth + 1) / (norms[::2] * norms[1::2]) - np.cos(phi)),
-    }
-    if linear:
-        return quantities | {"kernel": float(np.linalg.norm(k) / np.linalg.norm(x @ x.T))}
-    first = factors.deltas[0].numpy()
-    one, other = first[2 * PAIR], first[2 * PAIR + 1]
-    cosine = float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
-    return quantities | {"kernel": rms(np.diag(k) / norms**2), "delta_cosine": cosine}
+def close_pairs(setting: Setting) -> Measurements:
+    """Measure gradient angles and kappa as one pair of N samples comes closer.
+
+    ``separation`` is phi / theta_in beside Theorem 4.4's. Only resolved kappas are
+    yielded; their exponent is that of angles so small that it has settled.
+    """
+    depths = sorted({min(setting.depths), max(setting.depths)})
+    keys = {"activation": "relu", "n": CLOSE_N, "d": CLOSE_D}
+    for row, depth, seed in grid(**keys, depth=depths, seed=setting.seeds):
+        x = on_sphere(seed, CLOSE_N, CLOSE_D)
+        moving = np.array([at_angle(x[0], x[1], at) for at in CLOSE_ANGLES])
+        kappas: dict[float, float | None] = {}
+        for at, second in zip(CLOSE_ANGLES, moving, strict=True):
+            x[1] = second  # which alone moves
+            kappas[at] = conditioning(infinite.ntk(x, depth=depth, activation="relu")).kappa
+            if (gram := conditioning_from_factor(x).kappa) is not None:
+                yield row("gram_kappa", gram, at=at)
+        yield from _resolved(kappas, row, largest=1e-2)
+        rest, still = np.delete(x, 1, axis=0), np.tile(x[0], (len(moving), 1))
+        for width in setting.widths:
+            mlp = network(seed, CLOSE_D, depth=depth, width=width, activation="relu")
+            kernel = ntk(mlp, torch.from_numpy(np.concatenate([rest, moving]))).numpy()
+            angles = pair_angle(mlp, torch.from_numpy(still), torch.from_numpy(moving)).tolist()
+            for number, (at, phi) in enumerate(zip(CLOSE_ANGLES, angles, strict=True)):
+                printed = float(theory.gradient_angle(at, depth)) / at
+                yield row("separation", phi / at, printed, at=at, width=width)
+                chosen = [*range(CLOSE_N - 1), CLOSE_N - 1 + number]
+                kappas[at] = conditioning(kernel[np.ix_(chosen, chosen)]).kappa
+            yield from _resolved(kappas, partial(row, width=width), largest=0.05 / (width * depth))
 
 
-def _pairs(seed: int) -> Array:
-    """Return samples (2k, D) of various norms; samples 2i and 2i + 1 are at the i-th angle."""
-    rng = generator(seed, "data")
-    rows = []
-    for angle in ANGLES:
-        frame, _ = np.linalg.qr(rng.standard_normal((D, 2)))
-        norms = rng.uniform(0.5, 2.0, size=2)
-        rows += [norms[0] * frame[:, 0]]
-        rows += [norms[1] * (np.cos(angle) * frame[:, 0] + np.sin(angle) * frame[:, 1])]
-    return np.array(rows)
+def _resolved(
+    kappas: dict[float, float | None], row: partial[Measurement], *, largest: float
+) -> Measurements:
+    """Yield kappas, and the exponent with which they grow as angles fall, below the ``largest``."""
+    resolved = {at: kappa for at, kappa in kappas.items() if kappa is not None}
+    for at, kappa in resolved.items():
+        yield row("separation_kappa", kappa, at=at)
+    close = {at: kappa for at, kappa in resolved.items() if at < largest}
+    if len(close) > 2:
+        yield row("separation_kappa_exponent", exponent(list(close), list(close.values())))
 
 
-def _angles(k: Array) -> Array:
-    """Return the angles of the pairs; none of them is near 0 or pi."""
-    diagonal = np.sqrt(np.diag(k))
-    return np.asarray(np.arccos(np.diag(k, 1)[::2] / (diagonal[::2] * diagonal[1::2])))
+def slowest_descent(setting: Setting) -> Measurements:
+    """Measure the rate of the loss L = |f - y|²/2 over those of Section 6, and over the exact one.
+
+    Those are (1 - η λ_min/2)^t and, for η = 1/λ_max, the (1 - 1/κ)^t of Eq. (13). Labels differ
+    from the outputs by a little of the kernel's last eigenvector, so that weights hardly move, and
+    each step multiplies the residuals by 1 - η λ_min: descent as slow as it can be.
+    """
+    keys = {"width": WIDTH, "n": FEW, "d": FEW_D}
+    for row, seed, depth in grid(**keys, seed=setting.seeds, depth=setting.depths):
+        x = torch.from_numpy(on_sphere(seed, FEW, FEW_D))
+        mlp = network(seed, FEW_D, depth=depth, width=WIDTH, activation="relu")
+        values, vectors = np.linalg.eigh(ntk(mlp, x).numpy())
+        y = forward(mlp, x) + SMALL * torch.from_numpy(vectors[:, 0].copy())
+        for size in SIZES:
+            step = size / values[-1]
+            losses = descent_losses(mlp, x, y, step=step, steps=STEPS)
+            rate = math.log(losses[-1] / losses[0]) / STEPS
+            yield row("descent_rate", rate, math.log1p(-step * values[0] / 2), at=size)
+            yield row("slowest_rate", rate, None, 2 * math.log1p(-step * values[0]), at=size)
+            if size == 1.0:
+                printed = math.log1p(-values[0] / values[-1])
+                yield row("descent_rate_kappa", rate, printed, at=size)
+
+
+def gaussian_gram(setting: Setting) -> Measurements:
+    """Measure how A^T A / m of Lemma C.1 approaches the identity, entry by entry.
+
+    And the probability that Eq. (47) bounds, of a diagonal entry and eps of 1, 1.5 and 2 of its
+    standard deviations: Chebyshev's inequality divides the variance by eps², Eq. (47) by eps.
+    """
+    deviations, identity = [], np.eye(COLUMNS)
+    off = identity == 0
+    for row, m in grid(width=HEIGHTS, d=COLUMNS):
+        rngs = (generator(number, "init") for number in _numbers(setting, GRAMS))
+        samples = (rng.standard_normal((m, COLUMNS)) for rng in rngs)
+        entries = np.array([a.T @ a / m - identity for a in samples])
+        deviations.append(rms(entries))
+        yield row("gaussian_gram", deviations[-1])
+        yield row("gaussian_gram_diagonal_variance", rms(entries[:, ~off]) ** 2, 2 / m)
+        yield row("gaussian_gram_off_diagonal_variance", rms(entries[:, off]) ** 2, 1 / m)
+    yield Measurement("gaussian_gram_exponent", exponent(HEIGHTS, deviations), d=COLUMNS)
+    m = 256
+    variance = 2 / m
+    ratios = generator(setting.seeds[0], "init").chisquare(m, size=TRIALS) / m
+    for row, eps in grid(width=m, n=TRIALS, at=np.array([1.0, 1.5, 2.0]) * math.sqrt(variance)):
+        yield row(
+            "chebyshev", np.mean(np.abs(ratios - 1) >= eps), variance / eps, variance / eps**2
+        )
+
+
+def lemmas(setting: Setting) -> Measurements:
+    """Measure the limits of Lemmas D.1 to D.3 and how they are approached."""
+    for row, degrees in grid(at=(10.0, 60.0, 120.0)):
+        theta = math.radians(degrees)
+        v1, v2 = np.array([2.0, 0.0]), np.array([math.cos(theta), math.sin(theta)])
+        limits = {
+            "lemma_d1": 0.5 - theta / (2 * math.pi),
+            "lemma_d2": 2 * ((math.pi - theta) * math.cos(theta) + math.sin(theta)) / math.pi,
+            "lemma_d3": (math.pi - theta) / math.pi,
+            "lemma_d3_off_diagonal": 0.0,
+        }
+        deviations: dict[str, list[float]] = defaultdict(list)
+        for q in UNITS:
+            draws = []
+            for number in _numbers(setting, MATRICES):
+                rng = generator(number, "init")
+                w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
+                z1, z2 = w @ v1, w @ v2
+                both = (z1 >= 0) & (z2 >= 0)
+                product = 2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)
+                a = 2 / q * (u * both) @ u.T
+                off = rms(a[~np.eye(4, dtype=bool)])
+                draws.append((both.mean(), product, np.trace(a) / 4, off))
+            for (name, limit), values in zip(limits.items(), np.transpose(draws), strict=True):
+                deviations[name].append(rms(values - limit))
+                yield row(name, values.mean(), limit, width=q)
+        for name, falls in deviations.items():
+            yield row(f"{name}_exponent", exponent(UNITS, falls))

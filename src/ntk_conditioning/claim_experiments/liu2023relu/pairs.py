@@ -5,17 +5,15 @@ Remark 4.6 and Section 7; kappa: Theorem 5.2 and the Eq. (44) of its proof. `the
 so that angles whose cosine is 1 in floats can be tried.
 """
 
-import itertools
 import math
-from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2023relu as theory
 
 GRID = np.concatenate([np.geomspace(1e-9, 1e-3, 61), np.linspace(1e-3, math.pi, 2001)[1:-1]])
@@ -35,44 +33,42 @@ def g_properties(setting: Setting) -> Measurements:
     yield Measurement("g_slope_min", np.min(np.diff(values) / np.diff(GRID)))
     yield Measurement("g_over_identity_max", np.max(values / GRID))
     yield Measurement("g_at_zero", theory.g(0.0))
-    iterates = [np.array(STARTS)]
-    for _ in range(4 * max(setting.depths)):
-        iterates.append(theory.g(iterates[-1]))
-    ratios = np.max(np.array(iterates[1:]) / np.array(iterates[:-1]), axis=0)
+    iterates = np.array(
+        [theory.embedding_angle(STARTS, k) for k in range(4 * max(setting.depths) + 1)]
+    )
+    ratios = np.max(iterates[1:] / iterates[:-1], axis=0)
     last = theory.embedding_angle(STARTS, LAYERS)
-    for at, ratio, angle in zip(STARTS, ratios, last, strict=True):
-        yield Measurement("g_iterates_ratio_max", ratio, at=at)
+    for (row, _), ratio, angle in zip(grid(at=STARTS), ratios, last, strict=True):
+        yield row("g_iterates_ratio_max", ratio)
         # g(z) = z - z²/(3 pi) makes 1/z grow by 1/(3 pi) a layer
-        rate = float(angle) * LAYERS / (3 * math.pi)
-        yield Measurement("g_limit_rate", rate, 1.0, depth=LAYERS, at=at)
+        yield row("g_limit_rate", float(angle) * LAYERS / (3 * math.pi), 1.0, depth=LAYERS)
 
 
 def embedding_expansion(setting: Setting) -> Measurements:
     """Measure the coefficient of theta² in Corollary 4.3, as small angles approach it."""
-    for depth, theta in itertools.product(setting.depths, (1e-2, 1e-3, 1e-4)):
+    for row, depth, theta in grid(depth=setting.depths, at=(1e-2, 1e-3, 1e-4)):
         coefficient = (theta - float(theory.embedding_angle(theta, depth))) / theta**2
-        row = partial(Measurement, depth=depth, at=theta)
         yield row("embedding_angle_coefficient", coefficient, depth / (3 * math.pi))
 
 
 def observations(setting: Setting) -> Measurements:
     """Measure up to which input angle Figure 1's observations hold, in degrees."""
     far = math.radians(60) <= INPUT_ANGLES
-    for depth in range(1, max(setting.depths) + 1):
-        row, phi = partial(Measurement, depth=depth), theory.gradient_angle(INPUT_ANGLES, depth)
+    for row, depth in grid(depth=range(1, max(setting.depths) + 1)):
+        least = float(theory.gradient_angle(INPUT_ANGLES[far], depth).min())
         yield row("separation_up_to", _up_to(0, depth), 60.0)
         yield row("deeper_separates_up_to", _up_to(depth, depth + 1), 60.0)
-        yield row("far_apart_min", math.degrees(float(phi[far].min())), 60.0)
+        yield row("far_apart_min", math.degrees(least), 60.0)
 
 
 def _up_to(low: int, high: int) -> float:
     """Return the input angle (degrees) at which two depths' gradient angles cross, or 180."""
 
-    def gain(theta: float) -> float:
-        return float(theory.gradient_angle(theta, high) - theory.gradient_angle(theta, low))
+    def gain(theta: ArrayLike) -> Array:
+        return theory.gradient_angle(theta, high) - theory.gradient_angle(theta, low)
 
     coarse = INPUT_ANGLES[::20]
-    lost = np.flatnonzero([gain(float(theta)) <= 0 for theta in coarse])
+    lost = np.flatnonzero(gain(coarse) <= 0)
     if not len(lost) or lost[0] == 0:
         return 0.0 if len(lost) else 180.0
     return math.degrees(brentq(gain, coarse[lost[0] - 1], coarse[lost[0]], xtol=1e-12))
@@ -84,9 +80,8 @@ def gradient_expansion(setting: Setting) -> Measurements:
     Its last line prints L/2 for that of theta. Its step (c) expands in theta^(l') and means
     theta^(0), as the next line has it.
     """
-    for depth, theta in itertools.product(setting.depths, (1e-3, 1e-5, 1e-7)):
+    for row, depth, theta in grid(depth=setting.depths, at=(1e-3, 1e-5, 1e-7)):
         coefficient = _cosine_fall(theta, float(theory.gradient_angle(theta, depth)))
-        row = partial(Measurement, depth=depth, at=theta)
         yield row("gradient_cosine_coefficient", coefficient, depth / 2, depth / (2 * math.pi))
         second = (depth / (2 * math.pi) - coefficient) / theta
         layers = np.arange(depth + 1)
@@ -127,22 +122,13 @@ def infinite_depth(setting: Setting) -> Measurements:
     to (l/L)³, whose mean is 1/4.
     """
     limit = math.degrees(math.acos(0.25))
-    x = on_sphere(generator(setting.seeds[0], "data"), SAMPLES, SAMPLES)
-    for depth in DEEP:
-        row = partial(Measurement, depth=depth)
+    x = on_sphere(setting.seeds[0], SAMPLES, SAMPLES)
+    for row, depth in grid(depth=DEEP):
         angles = theory.gradient_angle(np.radians(APART), depth)
         for at, phi in zip(APART, angles.tolist(), strict=True):
             yield row("deep_gradient_angle", math.degrees(phi), 90.0, limit, at=at)
         low, *_, high = np.linalg.eigvalsh(infinite.ntk(x, depth=depth, activation="relu"))
         yield row("deep_kappa", high / low, 1.0, 1 + SAMPLES / 3, n=SAMPLES)
-
-
-def kappa(angle: float, depth: int = 0, ratio: float = 1.0) -> float:
-    """Return the condition number of two samples' kernel, right for tiny angles too."""
-    phi = float(theory.gradient_angle(angle, depth))
-    a, b = 1.0, ratio**2
-    largest = (a + b + math.hypot(a - b, 2 * ratio * math.cos(phi))) / 2
-    return largest**2 / (a * b * math.sin(phi) ** 2)
 
 
 def two_samples(setting: Setting) -> Measurements:
@@ -155,31 +141,26 @@ def two_samples(setting: Setting) -> Measurements:
     depths = range(1, max(setting.depths) + 1)
     for ratio, name in ((1.0, "pair_kappa"), (UNEQUAL, "pair_kappa_unequal")):
         for at in (*SMALL, *np.radians(DEGREES)):
-            values = [
-                kappa(at, depth, ratio) if at in SMALL else _eigenvalue_ratio(at, depth, ratio)
-                for depth in (0, *depths)
-            ]
-            for depth in depths:
-                row = partial(Measurement, depth=depth, n=2, at=math.degrees(at))
-                yield row(f"{name}_over_gram", values[depth] / values[0])
-                yield row(f"{name}_step", values[depth] / values[depth - 1])
-    for depth in depths:
-        row = partial(Measurement, depth=depth, n=2)
-        low, high = (
-            brentq(
-                lambda z, k=depth, mirror=mirror: (
-                    float(theory.gradient_angle(z, k)) - (math.pi - z if mirror else z)
-                ),
-                *np.radians(ends),
-                xtol=1e-12,
-            )
-            for mirror, ends in ((False, (20, 89.9)), (True, (90.1, 160)))
-        )
-        yield row("pair_window_from", math.degrees(low))
-        yield row("pair_window_to", math.degrees(high))
+            kappas = [_kappa(at, depth, ratio) for depth in (0, *depths)]
+            for row, depth in grid(depth=depths, n=2, at=math.degrees(at)):
+                yield row(f"{name}_over_gram", kappas[depth] / kappas[0])
+                yield row(f"{name}_step", kappas[depth] / kappas[depth - 1])
+    for row, depth in grid(depth=depths, n=2):
+
+        def beyond(z: float, depth: int = depth) -> float:
+            return float(theory.gradient_angle(z, depth)) - (math.pi - z)
+
+        yield row("pair_window_from", _up_to(0, depth))
+        edge = brentq(beyond, *np.radians((90.1, 160)), xtol=1e-12)
+        yield row("pair_window_to", math.degrees(edge))
 
 
-def _eigenvalue_ratio(angle: float, depth: int, ratio: float) -> float:
+def _kappa(angle: float, depth: int, ratio: float) -> float:
+    """Return kappa of two samples' kernel: of tiny angles by a formula, else by eigenvalues."""
+    if angle in SMALL:
+        phi, b = float(theory.gradient_angle(angle, depth)), ratio**2
+        largest = (1 + b + math.hypot(1 - b, 2 * ratio * math.cos(phi))) / 2
+        return largest**2 / (b * math.sin(phi) ** 2)
     x = np.array([[1.0, 0.0], [ratio * math.cos(angle), ratio * math.sin(angle)]])
     low, high = np.linalg.eigvalsh(infinite.ntk(x, depth=depth, activation="relu"))
     return float(high / low)
@@ -188,11 +169,12 @@ def _eigenvalue_ratio(angle: float, depth: int, ratio: float) -> float:
 def eigenvalues(setting: Setting) -> Measurements:
     """Measure the larger eigenvalue of two samples' kernel, where Eq. (44a) lacks a factor of 2."""
     b = UNEQUAL**2
-    for depth, at in itertools.product(setting.depths, (10.0, 60.0)):
+    for row, depth, at in grid(depth=setting.depths, n=2, at=(10.0, 60.0)):
         phi = float(theory.gradient_angle(math.radians(at), depth))
         mixed = UNEQUAL * math.cos(phi)
-        largest = np.linalg.eigvalsh([[1.0, mixed], [mixed, b]])[-1]
         printed, right = (
             (1 + b + math.sqrt(1 + b**2 + factor * b * math.cos(2 * phi))) / 2 for factor in (1, 2)
         )
-        yield Measurement("pair_lambda_max", largest, printed, right, depth=depth, n=2, at=at)
+        yield row(
+            "pair_lambda_max", np.linalg.eigvalsh([[1.0, mixed], [mixed, b]])[-1], printed, right
+        )

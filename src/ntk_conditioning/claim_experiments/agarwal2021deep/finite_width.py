@@ -1,0 +1,341 @@
+"""Networks of finite width: correlations in random layers, and gradient descent.
+
+Section 5 and Theorem 52 are on embeddings scaled to norm 1 after every layer, by the paper's Π. A
+unit sees of two unit vectors two normal variables of their correlation: those are drawn, for many
+networks, in place of matrices.
+
+Lemma 43, Theorems 44, 45, 47, 50 and 51 are on descent on (1/n) Σ (f(x_i) - y_i)². With a_i the
+features (or gradients) of sample i and K their inner products, a step of size η multiplies the
+residuals by I - (2η/n) K. The factor 1/n is in the paper's loss and its update rule, but not in the
+step sizes that it prints: Θ(1/λ_max(K)), and Lee et al.'s 2/(λ_min + λ_max), which belongs to a sum
+of squares. ``printed`` steps are those, the others n/2 times as long.
+"""
+
+import math
+from collections import defaultdict
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
+from ntk_conditioning.claim_experiments.agarwal2021deep.norms import scaled
+from ntk_conditioning.claim_experiments.numerics import (
+    descent_losses,
+    exponent,
+    network,
+    on_sphere,
+)
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.empirical import ntk
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import MLP, embeddings, forward, init_mlp
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.theory.agarwal2021deep import first_depth
+
+START = 0.7
+WIDTHS = (32, 128)
+#: Layers of a network, and after how many the correlations no longer remember the start.
+LAYERS, SETTLED = 64, 32
+UNITS = 2**14  # of a layer of all networks that are drawn at a time
+#: Activations, and the norm of what a layer gives the next; erf(3z) is far from linear.
+KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
+#: Separations δ, scales s of erf(s z), whose μ grows with s, and depths L for Theorem 52's width.
+SEPARATIONS, SCALES, DEPTHS = (0.05, 0.15, 0.4), (1.0, 2.0, 4.0), (2, 3, 4, 6)
+#: Separations from which correlations follow their limit in networks of one width.
+CLOSE = (0.1, 1e-3, 1e-6)
+
+#: Descent: dimension, width, depth and activation of networks, and numbers of samples.
+D, WIDTH, DEPTH, ACTIVATION = 16, 512, 4, "normalized_relu"
+SIZES, FEW, SCALED, MANY = (16, 64), (4, 16), (6, 12), (8, 16, 32, 64)
+STEPS, MANY_STEPS = 20, 1000
+RESOLVED = 1e-24  # losses below are rounding, relative to the first
+REPLICATES = 64
+TARGET = 1e-2  # of the loss, relative to the first, that stochastic descent is to reach
+
+
+def decay(setting: Setting) -> Measurements:
+    """Measure m E ρ_h, m E (2/π) arcsin ρ_h and √m E|ρ_h| in deep layers, beside their limits.
+
+    Theorem 52 bounds |E ρ_h| by e^(-Ω(h)), and the proof of Theorem 15 takes that for E|ρ_h|. What
+    it needs is the mean agreement of signs, E sgn u sgn v = 2/π E arcsin ρ_h. A layer of width m
+    gives ρ' = (1 - μ) ρ + a_2² ρ² + …, and noise of variance 1/m. So m E ρ_h² tends to
+    1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal.
+    """
+    for kind, (name, scale) in KINDS.items():
+        series, limit = scaled(name, scale), CorrelationMap(name, scale**2)
+        mu = series.non_linearity
+        square = 1 / (mu * (2 - mu))
+        mean = series.coefficients[2] ** 2 / series.square / mu * square
+        for row, width, seed in grid(activation=name, width=WIDTHS, seed=setting.seeds):
+            paths = _paths(name, width, seed, networks=2, scale=scale)
+            deep = paths[SETTLED:]
+            signs, size = 2 / math.pi * np.arcsin(deep), math.sqrt(2 / math.pi * square)
+            yield row(f"{kind}_mean", width * deep.mean(), 0.0, mean)
+            yield row(f"{kind}_signs", width * signs.mean(), 0.0, 2 / math.pi * mean)
+            yield row(f"{kind}_size", math.sqrt(width) * np.abs(deep).mean(), 0.0, size)
+            if width == max(WIDTHS):
+                early = np.abs(paths.mean(axis=1))
+                yield row(f"{kind}_decay", _factor(early), None, _factor(limit.path(START)))
+
+
+def _factor(means: Array) -> float:
+    """Return by what factor a layer shrinks the mean correlation, from 0.5 on to 0.1."""
+    first, last = int(np.argmax(means < 0.5)), int(np.argmax(means < 0.1))
+    return float((means[last] / means[first]) ** (1 / (last - first)))
+
+
+def scaling(setting: Setting) -> Measurements:
+    """Measure Eq. (3) as printed, with 1/√m between Π and the next W, beside the proof's.
+
+    The proof takes ‖x^(h)‖² as (1/m) Σ σ²(w · x̂), with x̂ of norm 1. With another 1/√m a unit sees
+    variables of 1/m of that variance, where σ is a line: correlations of an odd σ then stay.
+    """
+    width = WIDTHS[-1]
+    for name, norm in KINDS.values():
+        row = partial(Measurement, activation=name, depth=LAYERS, width=width)
+        for statement, scale in (("printed", norm / math.sqrt(width)), ("proof", norm)):
+            last = _paths(name, width, setting.seeds[0], scale=scale)[-1]
+            yield row(f"equation_3_{statement}", np.abs(last).mean())
+
+
+def concentration(setting: Setting) -> Measurements:
+    """Measure how the width that Theorem 52's proof needs depends on μ, δ and L.
+
+    It wants |ρ_h - σ̂(ρ_(h-1))| <= δμ/4 in all of L layers, but for a probability of e^-L. As these
+    distances fall as 1/√m, a quantile q of them at one width m gives the width, m (4q/δμ)².
+    """
+    for row, seed in grid(activation="erf", seed=setting.seeds):
+        widths = [_needed(seed, 3.0, delta) for delta in SEPARATIONS]
+        yield row("width_delta_exponent", exponent(SEPARATIONS, widths), None, -2.0)
+        mus = [scaled("erf", scale).non_linearity for scale in SCALES]
+        widths = [_needed(seed, scale, SEPARATIONS[-1]) for scale in SCALES]
+        yield row("width_mu_exponent", exponent(mus, widths), 2.0, -2.0)
+        widths = [_needed(seed, 3.0, 1.0, depth) for depth in DEPTHS]
+        yield row("width_depth_exponent", exponent(DEPTHS, widths), None, 1.0)
+
+
+def _needed(seed: int, scale: float, delta: float, depth: int | None = None) -> float:
+    """Return the width that keeps layers near their limits: all of ``depth``, or most of many."""
+    layer = CorrelationMap("erf", scale**2)
+    # many networks for rare events, else correlations near 0
+    width, layers, networks = (32, depth, 4) if depth else (512, SETTLED, 1)
+    paths = _paths("erf", width, seed, layers, networks=networks, scale=scale, start=1 - delta)
+    moved = np.abs(paths[1:] - layer(paths[:-1]))
+    at = np.quantile(moved.max(axis=0), 1 - math.exp(-depth)) if depth else np.quantile(moved, 0.9)
+    return float(width * (4 * at / (delta * scaled("erf", scale).non_linearity)) ** 2)
+
+
+def narrow(setting: Setting) -> Measurements:
+    """Measure how many layers take E ρ_h from 1 - δ to 1/4, over those of infinite width.
+
+    In networks of one width, whatever δ is; Theorem 52 asks for L/(μ²δ²). ``at`` is δ.
+    """
+    for delta in CLOSE:
+        needed = int(np.argmax(CorrelationMap("erf", 9.0).path(1 - delta) < 0.25))
+        keys = {"activation": "erf", "depth": needed, "width": WIDTHS[-1], "at": delta}
+        for row, seed in grid(**keys, seed=setting.seeds):
+            paths = _paths("erf", WIDTHS[-1], seed, 2 * needed, scale=3.0, start=1 - delta)
+            yield row("narrow_layers", np.count_nonzero(paths.mean(axis=1) >= 0.25) / needed)
+
+
+def _paths(
+    name: str,
+    width: int,
+    seed: int,
+    layers: int = LAYERS,
+    *,
+    networks: int = 0,
+    scale: float = 1.0,
+    start: float = START,
+) -> Array:
+    """Return the correlations (layers + 1, networks) of two samples, at random initialisation.
+
+    Of max(4, UNITS/width) networks, or ``networks`` times as many from streams of their own.
+    """
+    rngs = [generator(seed, "init", number) for number in range(1, networks + 1) or [None]]
+    sigma, count = activations.get(name), max(4, UNITS // width)
+    path = [np.full((len(rngs), count), start)]
+    for _ in range(layers):
+        rho = path[-1]
+        u, v = np.stack([rng.standard_normal((2, count, width)) for rng in rngs], axis=1)
+        v = rho[..., None] * u + np.sqrt(np.maximum(1 - rho**2, 0))[..., None] * v
+        one, two = sigma.values(scale * u), sigma.values(scale * v)
+        product, square, square2 = (
+            np.einsum("rnm,rnm->rn", *pair) for pair in ((one, two), (one, one), (two, two))
+        )
+        # rounding may leave the range
+        path.append(np.clip(product / np.sqrt(square * square2), -1, 1))
+    return np.array(path).reshape(layers + 1, -1)
+
+
+def kernel_distance(setting: Setting) -> Measurements:
+    """Measure Lemma 43: how the largest |K_ij - K̄_ij| falls with the width and grows with depth.
+
+    The lemma's width grows as (4C)^(L+1), C >= 1, which lets the distance double at every layer.
+    """
+    n, depths, limit = SIZES[0], (1, 2, 4, 8), CorrelationMap("erf")
+    for row, seed in grid(activation="erf", n=n, d=D, seed=setting.seeds):
+        x = on_sphere(seed, n, D)
+        gram = np.minimum(x @ x.T, 1.0)
+        distances = np.empty((len(depths), len(setting.widths)))
+        for i, depth in enumerate(depths):
+            for j, width in enumerate(setting.widths):
+                mlp = network(seed, D, depth=depth, width=width, activation="erf")
+                phi = embeddings(mlp, torch.from_numpy(x)).numpy()
+                distances[i, j] = np.abs(phi @ phi.T - limit(gram, depth)).max()
+            power = exponent(setting.widths, distances[i])
+            yield row("kernel_distance_exponent", power, -0.5, depth=depth)
+        growth = exponent(np.exp(depths), distances.mean(axis=1))
+        yield row("kernel_distance_growth", math.exp(growth), 2.0)
+
+
+def top_layer(setting: Setting) -> Measurements:
+    """Measure Theorems 44 and 50, where v is trained: the slowest decay, over their 1/(4 κ)."""
+    keys = {"activation": ACTIVATION, "depth": DEPTH, "width": WIDTH}
+    for row, seed in grid(**keys, seed=setting.seeds):
+        decays = defaultdict(list)
+        for n in SIZES:
+            mlp, x, y = _problem(seed, n)
+            phi = embeddings(mlp, x).numpy()
+            low, *_, high = np.linalg.eigvalsh(phi @ phi.T)
+            v0 = mlp.weights[-1][0].numpy()
+            for name, step in (("printed", 1 / high), ("scaled", n / (2 * high))):
+                decays[name].append(_least_decay(_losses(phi, y, v0, step)) * 4 * high / low)
+            yield row("top_layer_scaled_step", decays["scaled"][-1], n=n)
+        for name, values in decays.items():
+            yield row(f"top_layer_{name}_step_exponent", exponent(SIZES, values))
+
+
+def depth_of_samples(setting: Setting) -> Measurements:
+    """Measure Theorem 44 at the depth L_1(n, δ) of the samples at hand: the rate of top layers.
+
+    And κ of the infinite-width NTK at their L_2(n, δ), at which Corollary 48 has it constant. The
+    width, poly(n, 1/δ), is 4 n² here, with which entries of K - K̄ fall as 1/n.
+    """
+    mu = CorrelationMap("erf").mu
+    for row, seed in grid(activation="erf", d=D, seed=setting.seeds):
+        rates = []
+        for n in SCALED:
+            x, init = on_sphere(seed, n, D), generator(seed, "init")
+            delta = 1 - np.abs(x @ x.T - np.eye(n)).max()
+            depth, width = first_depth(n, delta, mu), 4 * n**2
+            mlp = init_mlp(D, depth=depth, width=width, activation="erf", generator=init)
+            phi = embeddings(mlp, torch.from_numpy(x)).numpy()
+            y, high = init.standard_normal(n), np.linalg.eigvalsh(phi @ phi.T)[-1]
+            losses = _losses(phi, y, mlp.weights[-1][0].numpy(), n / (2 * high))
+            rates.append(_least_decay(losses))
+            yield row("top_layer_rate", rates[-1], n=n, depth=depth, width=width, at=delta)
+            if seed == setting.seeds[0]:
+                deep = first_depth(n, delta, mu, ntk=True)
+                low, *_, high = np.linalg.eigvalsh(infinite.ntk(x, depth=deep, activation="erf"))
+                yield row("ntk_kappa_at_depth", high / low, n=n, depth=deep, at=delta)
+        yield row("top_layer_rate_exponent", exponent(SCALED, rates))
+
+
+def all_layers(setting: Setting) -> Measurements:
+    """Measure Theorem 47, where all is trained: the decay times κ, which is not to depend on n."""
+    for row, seed in grid(activation="erf", depth=2, width=WIDTH, seed=setting.seeds):
+        decays = defaultdict(list)
+        for n in FEW:
+            mlp, x, noise = _problem(seed, n, depth=2, activation="erf")
+            y = forward(mlp, x) + torch.from_numpy(noise) / 10  # near the start, as the width asks
+            low, *_, high = np.linalg.eigvalsh(ntk(mlp, x).numpy())
+            for name, step in (("printed", 2 / (low + high)), ("scaled", n / (low + high))):
+                # of (1/n) Σ, where the same step is 2/n as long
+                losses = descent_losses(mlp, x, y, step=2 * step / n, steps=STEPS)
+                decays[name].append(_least_decay(losses) * high / low)
+            yield row("all_layers_scaled_step", decays["scaled"][-1], n=n)
+        for name, values in decays.items():
+            yield row(f"all_layers_{name}_step_exponent", exponent(FEW, values))
+
+
+def features(setting: Setting) -> Measurements:
+    """Measure Appendix E.3's assumption λ_min(AᵀA) > 0, of which it says that min loss = 0.
+
+    ``at`` is the number of random features over that of samples.
+    """
+    n = 32
+    for seed in setting.seeds:
+        rng = generator(seed, "data")
+        for row, ratio in grid(n=n, seed=seed, at=(0.5, 2.0)):
+            a = rng.standard_normal((n, int(ratio * n))) / math.sqrt(n)
+            y = rng.standard_normal(n)
+            w, *_ = np.linalg.lstsq(a, y, rcond=None)
+            yield row("features_gram", np.linalg.eigvalsh(a.T @ a)[0])
+            yield row("samples_gram", np.linalg.eigvalsh(a @ a.T)[0])
+            yield row("least_loss", np.sum((a @ w - y) ** 2) / np.sum(y**2))
+
+
+def stochastic(setting: Setting) -> Measurements:
+    """Measure Theorems 51 and 45: steps of stochastic descent to a loss of TARGET, in the mean.
+
+    Steps are 1/(2β), on one sample each, and a round of 8nβ/λ_min ends in the mean of its iterates,
+    as the proof has it. After log2(1/TARGET) rounds ``sgd_loss`` is what is left over TARGET.
+    ``sgd_steps`` is how many steps the mean loss of the last iterate needs to reach TARGET, whose
+    exponent in n Theorem 45 puts at 0, by a λ_min of Ω(n); ``sgd_lambda_min`` is λ_min.
+    """
+    needed, smallest = [], []
+    for row, n in grid(activation=ACTIVATION, depth=DEPTH, width=WIDTH, n=MANY):
+        mlp, x, y = _problem(setting.seeds[0], n)
+        phi = embeddings(mlp, x).numpy()
+        k = phi @ phi.T
+        low, beta = float(np.linalg.eigvalsh(k)[0]), float(np.diag(k).max())
+        length, pick = math.ceil(8 * n * beta / low), generator(n, "batch")
+        residual = np.tile(y - forward(mlp, x).numpy(), (REPLICATES, 1))
+        first = np.mean(residual[0] ** 2)
+        if n <= SIZES[0]:
+            left = residual
+            for _ in range(math.ceil(math.log2(1 / TARGET))):
+                left, _ = _round(k, left, beta=beta, length=length, pick=pick)
+            yield row("sgd_loss", np.mean(left**2) / first / TARGET, at=TARGET)
+        _, losses = _round(k, residual, beta=beta, length=length, pick=pick)
+        needed.append(int(np.argmax(losses / first < TARGET)))
+        smallest.append(low)
+        yield row("sgd_steps", needed[-1], at=TARGET)
+        yield row("sgd_lambda_min", low, n)
+    yield Measurement("sgd_steps_exponent", exponent(MANY, needed), 0.0, 1.0, depth=DEPTH)
+    power = exponent(MANY, np.multiply(needed, smallest))
+    yield Measurement("sgd_steps_times_lambda_min_exponent", power, 0.0, 1.0, depth=DEPTH)
+
+
+def _problem(
+    seed: int, n: int, *, depth: int = DEPTH, activation: str = ACTIVATION
+) -> tuple[MLP, Tensor, Array]:
+    """Return a network at its start, samples on the sphere and standard normal targets."""
+    rng = generator(seed, "data")
+    mlp = network(seed, D, depth=depth, width=WIDTH, activation=activation)
+    return mlp, torch.from_numpy(on_sphere(rng, n, D)), rng.standard_normal(n)
+
+
+def _losses(phi: Array, y: Array, v: Array, step: float) -> Array:
+    """Return the loss before and after each step of the update rule, by v itself."""
+    losses = []
+    for _ in range(MANY_STEPS + 1):
+        residual = phi @ v - y
+        losses.append(np.mean(residual**2))
+        v = v - step * 2 / len(y) * (phi.T @ residual)
+    return np.array(losses)
+
+
+def _least_decay(losses: Array) -> float:
+    """Return the least -log(loss_t / loss_0) / t over t >= 1, while the loss is resolved."""
+    relative, t = losses[1:] / losses[0], np.arange(1, len(losses))
+    kept = relative > RESOLVED
+    return float(np.min(-np.log(relative[kept]) / t[kept]))
+
+
+def _round(
+    k: Array, residual: Array, *, beta: float, length: int, pick: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return the mean residuals (replicates, n) of a round and the mean loss at each step."""
+    total, losses = np.zeros_like(residual), []
+    rows = np.arange(len(residual))
+    for _ in range(length):
+        total += residual
+        losses.append(np.mean(residual**2))
+        drawn = pick.integers(residual.shape[1], size=len(residual))
+        residual = residual - residual[rows, drawn][:, None] * k[drawn] / beta
+    return total / length, np.array(losses)
