@@ -20,7 +20,7 @@ def main(argv: cli.Argv = None) -> None:
     cli.log.info("device cpu, float32 and float64 beside %d digits", precision.DIGITS)
     rows = []
     for problem in precision.problems(depths=args.depths, seeds=args.seeds, **sizes):
-        labels = {name: getattr(problem.place, name) for name in LABELS}
+        labels = {name: getattr(problem, name) for name in LABELS}
         labels |= {"width": args.width if problem.mlp else None, "n": args.samples, "d": args.dim}
         for method, reference, (ratio, resolved, floor), error in precision.measure(problem):
             row = {"method": method, "kappa_reference": reference, "ratio": ratio}

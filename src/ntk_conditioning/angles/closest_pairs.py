@@ -1,16 +1,14 @@
-"""The closest pair of directions among many samples, proven, at the cost of one float32 product.
+"""The closest pair of directions among many samples, at the cost of one float32 product.
 
-All pairs are screened by a proven lower bound of w = 1 - cos θ, a tile of pairs at a time. Only
-those whose bound does not exceed the smallest w found so far are computed from their difference.
+All pairs are screened by a lower bound of w = 1 - cos θ, a tile of pairs at a time. Only those
+whose bound does not exceed the smallest w found so far are computed from their difference.
 
-Let v be the unit rows less a vector m common to all, rounded with unit roundoff u, and b = |v|²/2:
-then w = b + b' - v·v', up to rounding. A computed product of the augmented rows (v, 1, -s) and
+Let v be the unit rows less their mean m, rounded with unit roundoff u, and b = |v|²/2: then
+w = b + b' - v·v', up to rounding. A computed product of the augmented rows (v, 1, -s) and
 (v', -s', 1) is off by at most γ (|v||v'| + s + s') <= 2γ (b + b') with γ = k u / (1 - k u),
-k = d + 2, in whatever order it is summed (Higham 2002, "Accuracy and Stability of Numerical
-Algorithms", section 3.1). That v is rounded moves w by (|v| + |v'|)² u <= 4 (b + b') u, or twice
-that if it is computed with the same u, and s by u (b + b'). So with s = (1 - μ) b, where μ is 2γ
-for k = d + 16, the product is at least -w. As m is the mean, the error is relative to how far
-apart directions are: of images of low contrast, whose cosines are all nearly 1, few are candidates.
+k = d + 16 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). So with
+s = (1 - 2γ) b the product is at least -w. The error is relative to how far apart directions are: of
+images of low contrast, whose cosines are all nearly 1, few are candidates.
 """
 
 import math
@@ -22,9 +20,8 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.angles.directions import EPS, Array, angles_between, scaled
 from ntk_conditioning.angles.pairs import spans, upper_tiles
-from ntk_conditioning.angles.row_crowds import RowCrowd
 
-Real = NDArray[np.float32] | NDArray[np.float64]
+Single = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 Distance = Callable[[Array, Array], Array]
@@ -33,16 +30,12 @@ Distance = Callable[[Array, Array], Array]
 TILE = 1024
 # Entries of the arrays in which rows of pairs are gathered, to bound the memory.
 GATHERED = 2**18
-# If more than this part of a tile's pairs are candidates, a screening in float64 costs less.
-CROWDED = 1 / 512
 # Pairs are computed if w is within this of the smallest, relatively: then all ties are.
 NEARLY_EQUAL = 1e-9
 # A direction this little beyond 90° counts as 90°: cosines of orthogonal rows are rounded, too.
 RIGHT_ANGLE = 1 + 1e-14
 # Samples whose mean direction is m: enough, as any m will do.
 MEAN_OF = 2048
-# Rows of more entries are screened in float64: in float32, μ would be too large to tell.
-LONGEST_SINGLE = 2**20
 
 
 @dataclass(frozen=True)
@@ -82,30 +75,30 @@ class _Screen:
     chord √(2 w̃), and that to the opposite row, by at most ``chord_error`` (twice what is proven).
     """
 
-    def __init__(self, x: Array, mean: Array, dtype: type[np.float32] | type[np.float64]) -> None:
+    def __init__(self, x: Array) -> None:
         n, d = x.shape
-        unit = float(np.finfo(dtype).eps) / 2
+        unit = float(np.finfo(np.float32).eps) / 2
         gamma = (d + 16) * unit / (1 - (d + 16) * unit)
         margin = 2 * gamma + (d + 2) * EPS  # b is itself summed in float64
-        self._rows: Real = np.empty((n, d + 2), dtype)
+        mean = _unit_rows(x[:: math.ceil(n / MEAN_OF)]).mean(axis=0)
+        self._rows: Single = np.ones((n, d + 2), np.float32)
         largest = 0.0
         for part in spans(n, max(1, GATHERED // d)):
             self._rows[part, :d] = _unit_rows(x[part]) - mean
             v = self._rows[part, :d].astype(np.float64)
             b = np.einsum("nd,nd->n", v, v) / 2
-            self._rows[part, d] = 1
             self._rows[part, d + 1] = -(1 - margin) * b
             largest = max(largest, float(b.max()))
         self.chord_error = (d + 8) * EPS
         self.loss = 4 * margin * largest
 
-    def product(self, rows: slice, columns: slice) -> Real:
+    def product(self, rows: slice, columns: slice) -> Single:
         """Return the product of augmented rows; see the top of this module."""
         left = self._rows[rows].copy()
         left[:, [-2, -1]] = left[:, [-1, -2]]
         return np.asarray(left @ self._rows[columns].T)
 
-    def within(self, product: Real, w: float, *, opposite: bool) -> Mask:
+    def within(self, product: Single, w: float, *, opposite: bool) -> Mask:
         """Return which pairs may have 1 - cos θ or, if ``opposite``, 1 + cos θ up to ``w``."""
         chord = math.sqrt(2 * w) + self.chord_error
         limit = chord * chord / 2
@@ -125,40 +118,32 @@ class _Search:
 
     def __init__(self, x: Array, distance: Distance, *, opposite: bool) -> None:
         self._x, self._distance, self._opposite = x, distance, opposite
-        self._mean = _unit_rows(x[:: math.ceil(len(x) / MEAN_OF)]).mean(axis=0)
-        dtype = np.float32 if x.shape[1] <= LONGEST_SINGLE else np.float64
-        self._coarse = _Screen(x, self._mean, dtype)
+        self._screen = _Screen(x)
         self.best, self.candidates, self._reach = (math.inf, -1, -1), 0, math.inf
 
     def see(self, rows: slice, columns: slice) -> None:
         """Compute those pairs of a tile that may have the smallest distance."""
-        screen, product = self._coarse, self._coarse.product(rows, columns)
+        product = self._screen.product(rows, columns)
         if rows == columns:
             product[np.tril_indices(len(product))] = -np.inf
-        elif not self._within(np.array([product.max(), product.min()]), screen).any():
+        elif not self._within(np.array([product.max(), product.min()])).any():
             return
         if not math.isfinite(product.max()):  # a single row
             return
+        # the nearest first, as it excludes others
         first = np.divmod([int(np.argmax(product))], product.shape[1])
         self._compute(*first, rows, columns)
-        mask = self._within(product, screen)
+        mask = self._within(product)
         if rows == columns:
             mask = np.triu(mask, 1)
-        if np.count_nonzero(mask) > max(1, CROWDED * mask.size):
-            both = np.concatenate([self._x[rows], self._x[columns]])
-            screen, split = _Screen(both, self._mean, np.float64), len(product)
-            product = screen.product(slice(0, split), slice(split, None))
-            mask &= self._within(product, screen)
-            self._thin_out(mask, rows, columns)
         mask[first] = False
         i, j = np.nonzero(mask)
         nearness = product[i, j]
         order = np.argsort(-nearness, kind="stable")
         step = max(1, GATHERED // self._x.shape[1])
-        # the nearest alone, as it excludes others
         for start in (0, *range(1, len(order), step)):
             part = order[start : start + (step if start else 1)]
-            part = part[self._within(nearness[part], screen)]
+            part = part[self._within(nearness[part])]
             if self._reach == 0:  # nothing is closer: only a lower pair may take its place
                 above, below = rows.start + i[part], columns.start + j[part]
                 _, first_row, second_row = self.best
@@ -166,19 +151,9 @@ class _Search:
                 part = part[(above < first_row) | lower]
             self._compute(i[part], j[part], rows, columns)
 
-    def _thin_out(self, mask: Mask, rows: slice, columns: slice) -> None:
-        """Exclude pairs of a tile by their differences from a row of theirs, if they are many."""
-        left = mask.copy()
-        while np.count_nonzero(left) > max(1, CROWDED * left.size):
-            crowd = RowCrowd(left, self._x[rows], self._x[columns])
-            self._compute(*crowd.nearest(), rows, columns)
-            sine2 = self._reach * (2 - self._reach) * (1 + NEARLY_EQUAL) if self._reach < 1 else 1
-            possible = crowd.least_squared_sines() <= sine2
-            mask[crowd.block] &= possible
-            left[crowd.block] &= possible & crowd.is_thinned(possible)
-
-    def _within(self, product: Real, screen: _Screen) -> Mask:
-        return screen.within(product, self._reach * (1 + NEARLY_EQUAL), opposite=self._opposite)
+    def _within(self, product: Single) -> Mask:
+        reach = self._reach * (1 + NEARLY_EQUAL)
+        return self._screen.within(product, reach, opposite=self._opposite)
 
     def _compute(self, i: Indices, j: Indices, rows: slice, columns: slice) -> None:
         if not len(i):

@@ -26,27 +26,13 @@ def angles_between(x: Array, y: Array) -> Array:
     >>> angles_between(np.array([[1.0, 0.0]]), np.array([[3.0, 3e-20]]))
     array([1.e-20])
     """
-    scale, across, size = _parts(scaled(x), scaled(y))
-    return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), scale * size))
-
-
-def slopes_from(y: Array, x: Array) -> Array:
-    """Return v (k, d) of x ∝ y / |y| + v for rows of ``x`` and one ``y`` (d,), v across y.
-
-    They have relative error eps, and are NaN where rows are at 90° or more.
-    """
-    scale, across, size = _parts(scaled(x), scaled(y[None]))
-    return np.asarray(across / np.where(scale > 0, scale * size, np.nan)[:, None])
-
-
-def _parts(x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Return s (k,) and r (k, d) of x = s y + r, with r across y, and |y|."""
+    x, y = scaled(x), scaled(y)
     squares = np.einsum("kd,kd->k", y, y)
-    scale = np.einsum("kd,kd->k", x, np.broadcast_to(y, x.shape)) / squares
+    scale = np.einsum("kd,kd->k", x, y) / squares
     product, error = exact_product(scale[:, None], y)
     across = (x - product) - error
-    along = np.einsum("kd,kd->k", across, np.broadcast_to(y, x.shape)) / squares
-    return scale, across - along[:, None] * y, np.sqrt(squares)
+    across -= (np.einsum("kd,kd->k", across, y) / squares)[:, None] * y
+    return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), scale * np.sqrt(squares)))
 
 
 def exact_product(a: Any, b: Any) -> tuple[Any, Any]:

@@ -89,7 +89,7 @@ class Change(NamedTuple):
 
 
 def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
-    parts = [_layer_parts(*layer) for layer in gradient_changes(mlp, _first_change(mlp, x1, x2))]
+    parts = [_layer_parts(*layer) for layer in _gradient_changes(mlp, _first_change(mlp, x1, x2))]
     squared, along, across, squared_moved = (torch.stack(part) for part in zip(*parts, strict=True))
     u2 = squared.sum(dim=0)
     if ((u2 == 0) | (squared_moved.sum(dim=0) == 0)).any():
@@ -104,7 +104,7 @@ def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     return torch.atan2((across2 / u2).sqrt(), 1 + mean)
 
 
-def gradient_changes(mlp: MLP, x: Change) -> list[tuple[Change, Change]]:
+def _gradient_changes(mlp: MLP, x: Change) -> list[tuple[Change, Change]]:
     """Return alpha and delta of each layer's gradient, the last layer first."""
     alphas, slopes = [x], []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
@@ -133,22 +133,14 @@ def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Change:
     base, other = torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
     if mlp.depth and not mlp.activation.homogeneous:
         return Change(base, other - base)
-    scale, across = across_from(base, other)
-    near = scale * torch.minimum(norm1, norm2) > 0.5 * torch.maximum(norm1, norm2)
-    return Change(base, torch.where(near, across, other - base))
-
-
-def across_from(base: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Return s (k, 1) and r (k, d) of other = s (base + r), with r orthogonal to base.
-
-    The relative error of r is eps, as in `directions.angles_between`.
-    """
+    # other = s (base + r) with r orthogonal to base, as in `directions.angles_between`
     squares = _dot(base, base).unsqueeze(1)
     scale = _dot(base, other).unsqueeze(1) / squares
     product, error = exact_product(scale, base)
     across = (other - product) - error
     across -= _dot(across, base).unsqueeze(1) / squares * base
-    return scale, across / scale
+    near = scale * torch.minimum(norm1, norm2) > 0.5 * torch.maximum(norm1, norm2)
+    return Change(base, torch.where(near, across / scale, other - base))
 
 
 def _layer_parts(alpha: Change, delta: Change) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -163,14 +155,14 @@ def _layer_parts(alpha: Change, delta: Change) -> tuple[Tensor, Tensor, Tensor, 
 
     are orthogonal. So |r|² is a sum of squares, free of the cancellation in |du|² - <u, du>²/|u|².
     """
-    (a, p, alpha2), (b, q, delta2) = split(alpha), split(delta)
+    (a, p, alpha2), (b, q, delta2) = _split(alpha), _split(delta)
     p2, q2 = _dot(p, p), _dot(q, q)
     across = (1 + b).square() * delta2 * p2 + (1 + a).square() * alpha2 * q2 + p2 * q2
     moved = _dot(alpha.moved, alpha.moved) * _dot(delta.moved, delta.moved)
     return alpha2 * delta2, a + b + a * b, across, moved
 
 
-def split(v: Change) -> tuple[Tensor, Tensor, Tensor]:
+def _split(v: Change) -> tuple[Tensor, Tensor, Tensor]:
     """Return c, r and |v|² of dv = c v + r with r orthogonal to v, row by row."""
     squared = _dot(v.value, v.value)
     c = torch.where(squared > 0, _dot(v.value, v.change) / squared, 0.0)

@@ -1,4 +1,4 @@
-"""Smallest angle between the gradients of any two samples, proven, without an (n, n) array.
+"""Smallest angle between the gradients of any two samples, without an (n, n) array.
 
 A gradient is a vector of blocks, one for each layer: the outer product of its delta and alpha. All
 pairs are screened by their cosines, in float32 and a tile of pairs at a time, block by block. After
@@ -6,15 +6,9 @@ some blocks the cosine of two unit gradients g and h is at most, by Cauchy and S
 
     <g, h> over these blocks + |g| |h| over the other blocks,
 
-and most pairs are out of the question before the last layer. Of crowds that
-no cosine tells apart, `crowds` excludes all but a few pairs. Those that remain are computed in
-float64, and those that even this cannot order by the accurate formula of `pair_angle`.
-
-The rounding of a cosine: an inner product of length w of rounded vectors a, b, in whatever order it
-is summed, is off by at most γ_(w+2) |a||b|, with γ_k = k u / (1 - k u) and the unit roundoff u
-(Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). A block's product of
-two such is off by γ_(w+w'+5) of the blocks' norms, whose products add up to 1 at most; the sum over
-L + 1 blocks adds γ_(L+1), and the bound on the other blocks a few u. So k = w + w' + L + 12.
+and most pairs are out of the question before the last layer. Those whose cosine is as near to the
+largest as its rounding are computed in float64, and those that even this cannot order, such as near
+duplicates, by the accurate formula of `pair_angle`.
 """
 
 import math
@@ -24,7 +18,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from ntk_conditioning.angles.crowds import Crowd, most_crowded
 from ntk_conditioning.angles.gradient_angle import (
     SMALLEST_NORM,
     NonFiniteGradientError,
@@ -53,9 +46,6 @@ EXACT_AT_ONCE = 1024
 # Pairs that may wait for float64, and pairs that are gathered at once for it or for float32.
 MOST_WAITING = 1 << 18
 GATHERED_AT_ONCE = 1 << 12
-# A sample of more waiting pairs than this is the centre of a crowd, which takes about as long as
-# they do.
-CROWDED = 48
 # A gathered pair costs as much as one more block of so many pairs of a tile.
 GATHERING = 4096
 
@@ -148,7 +138,8 @@ class _UnitGradients:
     def rounding(self, dtype: torch.dtype) -> float:
         """Return how far a cosine may be off that is computed from factors of this type.
 
-        Beside the sums there is the rounding of the factors, which are computed in float64.
+        A sum of k products is off by k roundings at most (Higham 2002, "Accuracy and Stability of
+        Numerical Algorithms", section 3.1). Beside it there is the rounding of the factors.
         """
         widths = [self.mlp.dim, *(weight.shape[0] for weight in self.mlp.weights[:-1])]
         longest = max([self.mlp.dim, *(a + b for a, b in pairwise(widths))])
@@ -208,8 +199,7 @@ class _UnitGradients:
 class _Search:
     """The pair of the smallest angle: first by float32, then float64, then the accurate formula.
 
-    ``best`` is the smallest angle and its pair; ``_floor`` a proven lower bound of the largest
-    cosine.
+    ``best`` is the smallest angle and its pair; ``_floor`` a lower bound of the largest cosine.
     """
 
     def __init__(self, gradients: _UnitGradients, shape: tuple[int, int]) -> None:
@@ -225,56 +215,56 @@ class _Search:
     def screen(self, here: Panel[GradientFactors], there: Panel[GradientFactors]) -> None:
         """Keep all pairs between two panels that may be the one."""
         for r, c in gradient_tiles.tiles(here.span, there.span, self._shape, upper=True):
-            for in_tile, cosine in self._possible(here.rows(r), there.rows(c), r, c):
-                if not len(cosine):
-                    continue
-                self._floor = max(self._floor, float(cosine.max()) - self._single)
-                possible = cosine >= self._floor - self._single
-                pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
-                self._waiting.append((pairs, cosine[possible]))
-                if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
-                    self.refine()
+            in_tile, cosine = self._possible(here.rows(r), there.rows(c), r, c)
+            if not len(cosine):
+                continue
+            self._floor = max(self._floor, float(cosine.max()) - self._single)
+            possible = cosine >= self._floor - self._single
+            pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
+            self._waiting.append((pairs, cosine[possible]))
+            if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
+                self.refine()
 
     def _possible(
         self, rows: GradientFactors, columns: GradientFactors, r: slice, c: slice
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield pairs (k, 2) of a tile that may be the one, with their cosines in float32."""
+    ) -> tuple[Tensor, Tensor]:
+        """Return pairs (k, 2) of a tile that may be the one, with their cosines in float32."""
         shape = (r.stop - r.start, c.stop - c.start)
         total, bound = (b[: math.prod(shape)].view(shape) for b in self._buffers.unbind())
         total.zero_()
         if r.start == c.start:  # pairs of one sample, or that come twice: below every cosine
             total[:, : len(total)] = total.new_full((len(total),) * 2, -math.inf).tril()
-        rest = self._gradients.rest
+        rest, least = self._gradients.rest, self._floor - self._single
         for block in range(len(rest)):
             self._products.add_layer(total, rows, columns, block)
             torch.addr(total, rest[block, r], rest[block, c], out=bound)
-            if float(bound.max()) < self._floor - self._single:
-                return
-            possible, left = bound >= self._floor - self._single, len(rest) - 1 - block
-            if left and GATHERING * int(possible.count_nonzero()) > left * bound.numel():
-                continue
-            pairs = torch.nonzero(possible)
-            if left:
-                yield from ((part, cosines(rows, columns, part)) for part in _parts(pairs))
-            else:
-                yield pairs, total[pairs[:, 0], pairs[:, 1]]
-            return
+            if float(bound.max()) < least:
+                return torch.empty(0, 2, dtype=torch.int64, device=total.device), total[:0, 0]
+            possible, left = bound >= least, len(rest) - 1 - block
+            if left and GATHERING * int(possible.count_nonzero()) <= left * bound.numel():
+                pairs = torch.nonzero(possible)
+                return pairs, torch.cat([cosines(rows, columns, part) for part in _parts(pairs)])
+        pairs = torch.nonzero(possible)
+        return pairs, total[pairs[:, 0], pairs[:, 1]]
 
     def refine(self) -> None:
         """Compute the angles of the waiting pairs and remember the smallest."""
-        if not self._waiting:
-            return
-        pairs, cosine = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
+        waiting = [(pairs, cosine) for pairs, cosine in self._waiting if len(pairs)]
         self._waiting.clear()
-        self._require_resolved(pairs[cosine.argmax()], float(cosine.max()))
-        pairs = self._beside_crowds(pairs[cosine >= self._floor - self._single])
-        if not len(pairs):
+        if not waiting:
             return
-        exact = torch.cat([self._exact_cosines(part) for part in _parts(pairs)])
-        self._floor = max(self._floor, float(exact.max()) - self._double)
-        for part in _parts(pairs[exact >= self._floor - self._double]):
-            if len(left := self._undecided(part)):
-                self._measure(left)
+        pairs, cosine = max(waiting, key=lambda each: float(each[1].max()))
+        self._require_resolved(pairs[cosine.argmax()], float(cosine.max()))
+        close = []
+        for pairs, cosine in waiting:
+            left = self._undecided(pairs[cosine >= self._floor - self._single])
+            if len(left):
+                close.append((left, self._exact_cosines(left)))
+        self._floor = max([self._floor, *(float(exact.max()) - self._double for _, exact in close)])
+        for pairs, exact in close:
+            for part in _parts(pairs[exact >= self._floor - self._double]):
+                if len(left := self._undecided(part)):
+                    self._measure(left)
 
     def _require_resolved(self, pair: Tensor, cosine: float) -> None:
         """Raise `UnresolvedGradientError` if a pair alone has another cosine than in its tile.
@@ -290,23 +280,6 @@ class _Search:
                 self._gradients.mlp,
             )
 
-    def _beside_crowds(self, pairs: Tensor) -> Tensor:
-        """Return the pairs that remain when those in crowds are excluded that are not the one."""
-        remaining, gradients = [], self._gradients
-        while len(pairs := self._undecided(pairs)):
-            inside = most_crowded(pairs, more_than=CROWDED)
-            if inside is None:
-                break
-            crowd = Crowd(gradients.mlp, gradients.x, pairs[inside])
-            if len(nearest := self._undecided(crowd.nearest())):
-                self._measure(nearest)
-            kept, pairs = crowd.possible(self.best[0]), pairs[~inside]
-            if 2 * len(kept) > int(inside.count_nonzero()):  # no crowd around one sample
-                remaining.append(kept)
-            else:
-                pairs = torch.cat([kept, pairs])
-        return self._undecided(torch.cat([*remaining, pairs]))
-
     def _undecided(self, pairs: Tensor) -> Tensor:
         """Return the pairs that may still be the one: beside an angle of zero, only lower ones."""
         angle, *best = self.best
@@ -316,10 +289,18 @@ class _Search:
         return pairs[(i < best[0]) | ((i == best[0]) & (j < best[1]))]
 
     def _exact_cosines(self, pairs: Tensor) -> Tensor:
-        """Return the cosines (k,) of pairs (k, 2) in float64, from each sample's gradient once."""
-        samples, place = torch.unique(pairs, return_inverse=True)
-        factors, _ = self._gradients.exact(samples)
-        return cosines(factors, factors, place)
+        """Return the cosines (k,) of pairs (k, 2) of a tile in float64.
+
+        Each sample's gradient is computed once; many pairs come from the product of all of them.
+        """
+        (rows, i), (columns, j) = (torch.unique(p, return_inverse=True) for p in pairs.unbind(1))
+        (here, _), (there, _) = self._gradients.exact(rows), self._gradients.exact(columns)
+        if GATHERING * len(pairs) < len(here.deltas) * len(rows) * len(columns):
+            parts = _parts(torch.stack([i, j], dim=1))
+            return torch.cat([cosines(here, there, part) for part in parts])
+        total = self._gradients.x.new_empty(len(rows), len(columns))
+        Products(total, total.shape).kernel(total, here, there)
+        return total[i, j]
 
     def _measure(self, pairs: Tensor) -> None:
         x = self._gradients.x

@@ -79,28 +79,21 @@ class Duplicates:
 def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
     """Return which rows of ``x`` (n, d) equal an earlier row in every entry.
 
-    Only rows that share their hash are compared, entry by entry: sorting all rows of a large
-    dataset takes long and copies it.
-
     >>> find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
     Duplicates(first=array([0, 1]), pairs=1, examples=[(0, 2)])
     """
-    # 0.0 is added because -0.0 equals it, with other bytes.
-    hashes = np.fromiter((hash((row + 0.0).tobytes()) for row in x), np.int64, len(x))
-    _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
-    suspects = np.flatnonzero(sizes[group] > 1)
-    rows = np.arange(len(x))
-    if not len(suspects):
-        return Duplicates(rows, 0, [])
-    _, first, inverse, counts = np.unique(
-        x[suspects], axis=0, return_index=True, return_inverse=True, return_counts=True
+    # By 64 bits, which agree by chance once in 10^10 datasets of 60,000 samples. 0 is added
+    # because -0.0 equals it, with other bytes.
+    zero = x.dtype.type(0)
+    hashes = np.fromiter((hash((row + zero).tobytes()) for row in x), np.int64, len(x))
+    _, first, value, counts = np.unique(
+        hashes, return_index=True, return_inverse=True, return_counts=True
     )
-    earlier = rows.copy()  # the first row of each row's value
-    earlier[suspects] = suspects[first[inverse.reshape(-1)]]
-    later = np.flatnonzero(earlier != rows)
-    pairs = int(np.sum(counts.astype(np.int64) * (counts - 1)) // 2)
+    earlier = first[value]  # the first row of each row's value
+    later = np.flatnonzero(earlier != np.arange(len(x)))
+    pairs = int(np.sum(counts * (counts - 1)) // 2)
     examples = sorted(zip(earlier[later].tolist(), later.tolist(), strict=True))[:EXAMPLES]
-    return Duplicates(np.delete(rows, later), pairs, examples)
+    return Duplicates(np.sort(first), pairs, examples)
 
 
 def require_directions(x: NDArray[np.floating]) -> None:

@@ -12,12 +12,10 @@ from ntk_conditioning.angles import pairs
 from ntk_conditioning.angles.closest_pairs import ClosestPair, closest_pair, lowest
 from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import MinAngle, upper_tiles
-from ntk_conditioning.angles.row_crowds import RowCrowd
 from ntk_conditioning.duals.closed_forms import angle_of
 from ntk_conditioning.kernels.infinite_network import (
     EPS,
     EQUAL_NORMS,
-    NEARLY_EQUAL,
     ROUNDING,
     TILE,
     Indices,
@@ -39,8 +37,6 @@ __all__ = [
     "ntk",
 ]
 
-# If more than this part of a tile's pairs are close, crowds of them are compared among themselves.
-CROWDED = 1 / 16
 # A smallest angle must be known to this, relatively, or to what a cosine in float64 tells; and
 # the cosines to this.
 RESOLVED = 1e-3
@@ -172,8 +168,7 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
     """Return the pair of rows of smallest e, where that depends on their norms too.
 
     Every pair goes through all layers, with a rounded cosine. Only those whose e then exceeds the
-    smallest by no more than `Layer.roughness` are computed from their difference. Crowds of these
-    go through all layers again, with cosine distances from differences to one of them.
+    smallest by no more than `Layer.roughness` are computed from their difference.
     """
     best, candidates = (math.inf, -1, -1), 0
 
@@ -191,17 +186,7 @@ def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
             first = np.divmod([k], rough.shape[1])
             compute(first[0] + rows.start, first[1] + columns.start)
             rough.flat[k] = math.inf
-            mask = rough <= best[0] + layer.roughness
-            left = mask.copy()
-            while np.count_nonzero(left) > CROWDED * left.size:
-                crowd = RowCrowd(left, layer.x[rows], layer.x[columns])
-                e, off = layer.crowded_cosine_distances(rows, columns, crowd)
-                i, j = crowd.nearest(e)
-                compute(i + rows.start, j + columns.start)
-                possible = e <= best[0] * (1 + NEARLY_EQUAL) + off
-                mask[crowd.block] &= possible
-                left[crowd.block] &= possible & crowd.is_thinned(possible)
-            i, j = np.nonzero(mask)
+            i, j = np.nonzero(rough <= best[0] + layer.roughness)
             if len(i):
                 compute(i + rows.start, j + columns.start)
     return ClosestPair(*best, candidates)

@@ -29,7 +29,6 @@ from ntk_conditioning import memory
 from ntk_conditioning.angles import pairs
 from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import spans, upper_tiles
-from ntk_conditioning.angles.row_crowds import RowCrowd
 from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.networks import activations
@@ -52,10 +51,6 @@ NARROW = 32
 EQUAL_NORMS = 1e-13
 # Relative rounding of a layer's cosine distances, and of those of the samples.
 ROUNDING = 8 * EPS
-# Computed e are equal if they differ by no more, relatively.
-NEARLY_EQUAL = 1e-9
-# Cosine distances below are as good as 0.
-MUCH_TOO_CLOSE = 1e-300
 
 
 class UnresolvedKernelError(UserError):
@@ -115,7 +110,6 @@ class Layer:
         self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
         self.require_cosines(TOLERATED)
-        self._rises: dict[int, float] = {}
 
     @cached_property
     def nngp(self) -> Array:
@@ -164,17 +158,6 @@ class Layer:
         cosine = self._cosines(rows, columns)
         return self._propagate(rows, columns, 1 - cosine, np.arccos(cosine))[1]
 
-    def crowded_cosine_distances(
-        self, rows: slice, columns: slice, crowd: RowCrowd
-    ) -> tuple[Array, float]:
-        """Return e of a crowd in a tile, and by how much it differs from that of exact angles."""
-        distances, off = crowd.cosine_distances()
-        w = np.ones((rows.stop - rows.start, columns.stop - columns.start))
-        w[crowd.block] = distances
-        e = self._propagate(rows, columns, w, angle_of(w))[1][crowd.block]
-        power = math.ceil(math.log10(max(off, MUCH_TOO_CLOSE)))
-        return e, self._rise(power) * (1 + NEARLY_EQUAL)
-
     def cosine_distances(self, i: Indices, j: Indices) -> Array:
         """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
 
@@ -216,22 +199,12 @@ class Layer:
         larger of e_ii and e_jj rise between the angles whose cosines are 1 and 1 - δ.
         """
         change = (self.x.shape[1] + 8) * EPS
-        return self._largest_rise(change) + 2 * self.error + 20 * (len(self._layers) + 1) * EPS
-
-    def _rise(self, power: int) -> float:
-        """Return `_largest_rise` of 10^power, which is computed once."""
-        if power not in self._rises:
-            self._rises[power] = self._largest_rise(10.0**power)
-        return self._rises[power]
-
-    def _largest_rise(self, change: float) -> float:
-        """Return the largest e of a sample and itself at 1 - cos θ = ``change``."""
         largest = 0.0
         for part in spans(len(self.x), NARROW):
             w = np.full((part.stop - part.start, part.stop - part.start), change)
             e = self._propagate(part, part, w, angle_of(w))[1]
             largest = max(largest, float(np.diagonal(e).max()))
-        return largest
+        return largest + 2 * self.error + 20 * (len(self._layers) + 1) * EPS
 
     def require_cosines(self, tolerated: float) -> None:
         """Raise `UnresolvedKernelError` unless the cosines of both kernels are known to that."""

@@ -40,9 +40,9 @@ class UnresolvedError(KernelError):
     """Not even the largest eigenvalue is above what the errors of the entries explain."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conditioning:
-    """The extreme eigenvalues of an n × n kernel and what can be said from them.
+    """The extreme eigenvalues of an n × n kernel and what can be said from them, shown in words.
 
     ``resolution_floor`` is the size below which an eigenvalue of this kernel is indistinguishable
     from zero. ``lambda_min`` is as computed and may be a negative number of the floor's size.
@@ -77,7 +77,21 @@ class Conditioning:
     method: str
     dtype: str
     reduced_precision: bool
-    eigenvalues: NDArray[np.float64] | None = field(repr=False, compare=False)
+    eigenvalues: NDArray[np.float64] | None = field(compare=False)
+
+    def __repr__(self) -> str:
+        if self.kappa is None or self.lambda_min is None or self.kappa_error is None:
+            words = f"kappa is not resolved, {self.kappa_nonzero:.4g} above the floor"
+        else:
+            # errors of the solver, and of the entries by their rounding
+            error = self.kappa_error + self.resolution_floor / self.lambda_min
+            words = f"kappa {self.kappa:.4g}, known to {error:.0e} of it"
+        smallest = "" if self.lambda_min is None else f" to {self.lambda_min:.4g}"
+        return (
+            f"{words}; rank {self.numerical_rank} of {self.n}; "
+            f"eigenvalues from {self.lambda_max:.4g}{smallest}, "
+            f"floor {self.resolution_floor:.1e} ({self.dtype})"
+        )
 
 
 def spectra_row(result: Conditioning, *, eigenvalues: bool) -> dict[str, Any]:
@@ -114,9 +128,9 @@ def conditioning(
     n, eps = len(k), float(np.finfo(k.dtype).eps)
     few = n < ONE_THREAD_BELOW
     with _threadpools().limit(limits=1, user_api="blas") if few else nullcontext():
-        double, exponent = _near_one(k)
+        double = k.astype(np.float64, copy=False)
         eigenvalues = scipy.linalg.eigvalsh(double, overwrite_a=overwrite, check_finite=False)[::-1]
-    eigenvalues = _in_range(eigenvalues, exponent)
+    _require_range(eigenvalues)
     largest, smallest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest < -np.sqrt(eps) * abs(largest):
         raise KernelError(
@@ -144,11 +158,11 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     """
     _check_matrix(f)
     n, p = f.shape
-    near_one, exponent = _near_one(f)
-    singular = _in_range(scipy.linalg.svdvals(near_one, check_finite=False), exponent)
+    singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
     with np.errstate(over="ignore"):  # told below
         floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
-        squares = _in_range(singular**2, 0)
+        squares = singular**2
+    _require_range(squares)
     if singular[0] and floor < np.finfo(np.float64).tiny * CLOSE_TO_UNDERFLOW:
         raise KernelError(f"singular values of {singular[0]:.0e} are too small to square")
     eigenvalues = np.zeros(n)
@@ -206,22 +220,9 @@ def summary(
     )
 
 
-def _near_one(a: NDArray[np.floating]) -> tuple[NDArray[np.float64], int]:
-    """Return ``a`` over a power of 2 that solvers can square the result of, and its exponent."""
-    double = a.astype(np.float64, copy=False)
-    exponent = int(np.frexp(max(float(a.max()), -float(a.min())))[1])
-    if abs(exponent) <= LARGEST_EXPONENT:
-        return double, 0
-    return np.ldexp(double, -exponent), exponent
-
-
-def _in_range(values: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
-    """Return values times a power of 2, where float64 can hold them."""
-    with np.errstate(over="ignore"):
-        scaled = np.ldexp(values, exponent)
-    if not np.isfinite(scaled).all():
+def _require_range(eigenvalues: NDArray[np.float64]) -> None:
+    if not np.isfinite(eigenvalues).all():
         raise KernelError("the kernel's largest eigenvalue leaves float64's range; scale the data")
-    return np.asarray(scaled)
 
 
 def growth(*sizes: int) -> int:

@@ -1,10 +1,9 @@
-"""The conditioning of a kernel as a line to read, for notebooks."""
+"""The conditioning of any kernel that a notebook has, by the method that suits its size."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,26 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class ConditioningInWords(Conditioning):
-    """A `Conditioning` that is shown in words."""
-
-    def __repr__(self) -> str:
-        if self.kappa is None or self.lambda_min is None or self.kappa_error is None:
-            words = f"kappa is not resolved, {self.kappa_nonzero:.4g} above the floor"
-        else:
-            # errors of the solver, and of the entries by their rounding
-            error = self.kappa_error + self.resolution_floor / self.lambda_min
-            words = f"kappa {self.kappa:.4g}, known to {error:.0e} of it"
-        smallest = "" if self.lambda_min is None else f" to {self.lambda_min:.4g}"
-        return (
-            f"{words}; rank {self.numerical_rank} of {self.n}; "
-            f"eigenvalues from {self.lambda_max:.4g}{smallest}, "
-            f"floor {self.resolution_floor:.1e} ({self.dtype})"
-        )
-
-
-def condition(k: NDArray[np.floating] | Tensor) -> ConditioningInWords:
-    """Return the conditioning of a kernel ``k`` (n, n), a tensor or an array, that prints in words.
+def condition(k: NDArray[np.floating] | Tensor) -> Conditioning:
+    """Return the conditioning of a kernel ``k`` (n, n), a tensor or an array.
 
     What else NumPy makes an array of is taken, too: lists of lists, data frames.
 
@@ -53,23 +34,14 @@ def condition(k: NDArray[np.floating] | Tensor) -> ConditioningInWords:
     >>> condition(np.ones((2, 2))).kappa is None
     True
     """
-    solved: Any
-    k = _as_kernel(k)
-    if k.ndim == 2 and len(k) >= MemoryBudget(available=0).full_spectrum_below:
-        solved = extreme_conditioning(k)
-    else:
-        solved = conditioning(k if isinstance(k, np.ndarray) else k.numpy(force=True))
-    return ConditioningInWords(**{f.name: getattr(solved, f.name) for f in fields(solved)})
-
-
-def _as_kernel(k: Any) -> NDArray[Any] | Tensor:
     torch = sys.modules.get("torch")  # without which there are no tensors
     if torch is None or not isinstance(k, torch.Tensor):
-        return np.asarray(k)
-    if k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
+        k = np.asarray(k)
+    elif k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
         raise KernelError(
             f"the kernel is {k.dtype} of layout {k.layout} on {k.device}: give a dense one of "
             "float64 (or float32)"
         )
-    tensor: Tensor = k
-    return tensor
+    if k.ndim == 2 and len(k) >= MemoryBudget(available=0).full_spectrum_below:
+        return extreme_conditioning(k)
+    return conditioning(k if isinstance(k, np.ndarray) else k.numpy(force=True))

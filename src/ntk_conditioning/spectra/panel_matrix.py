@@ -85,7 +85,6 @@ class PanelMatrix:
         return self._away(x)
 
     def factor_shifted(self, shift: float) -> int:
-        """Factor K - shift I on the host; return how many of its eigenvalues are positive."""
         return self._on_host().factor_shifted(shift)
 
     def solve_shifted(self, v: Vector) -> Vector:

@@ -9,8 +9,7 @@ of a kernel's entries move it by eps32 · kappa.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import mpmath
@@ -29,12 +28,15 @@ from ntk_conditioning.spectra.conditioning import (
     conditioning_from_factor,
 )
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.spectra.precision_grid import Place, places
 
 Array = NDArray[np.float64]
 
 #: Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30.
 DIGITS = 60
+
+
+#: Activations of networks, and whether their width is finite; the first at depth 0, too.
+KINDS = (("linear", True), ("relu", True), ("relu", False))
 
 
 class ProblemError(UserError):
@@ -48,9 +50,17 @@ class Problem:
     It is that of the network ``mlp``, or of the ReLU network of infinite width where there is none.
     """
 
-    place: Place
+    activation: str
+    depth: int
+    seed: int
+    delta: float
     x: Array
     mlp: MLP | None
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name in tables."""
+        return "infinite_ntk" if self.mlp is None else "empirical_ntk"
 
 
 class Estimate(NamedTuple):
@@ -76,9 +86,10 @@ class Measurement(NamedTuple):
 def problems(
     *, samples: int, dim: int, width: int, depths: Sequence[int], seeds: Sequence[int], points: int
 ) -> Iterator[Problem]:
-    """Yield the kernels of `precision_grid.places`.
+    """Yield kernels: the Gram matrix (at depth 0), linear, ReLU and infinitely wide ReLU networks.
 
-    A seed gives the same samples but for the pair's second, and the same first layers, everywhere.
+    Each comes with ``points`` distances of the pair, logarithmically from 1 on down. A seed gives
+    the same samples but for the pair's second, and the same first layers, everywhere.
 
     Raises `ProblemError` with more samples than dimensions, whose Gram matrix is singular.
     """
@@ -88,31 +99,32 @@ def problems(
             "give as many dimensions or more"
         )
 
-    @cache
-    def drawn(seed: int) -> tuple[Array, Array]:
+    for seed, depth in product(seeds, depths):
         rng = generator(seed, "data")
-        scale = math.sqrt(dim)
-        return rng.standard_normal((samples, dim)) / scale, rng.standard_normal(dim) / scale
-
-    @cache
-    def network(seed: int, depth: int, activation: str) -> MLP:
-        init = generator(seed, "init")
-        return init_mlp(dim, depth=depth, width=width, activation=activation, generator=init)
-
-    for at in places(depths=depths, seeds=seeds, points=points):
-        x, direction = drawn(at.seed)
-        near = x.copy()
-        near[1] = x[0] + at.delta * direction
-        yield Problem(at, near, network(at.seed, at.depth, at.activation) if at.finite else None)
+        x = rng.standard_normal((samples, dim)) / math.sqrt(dim)
+        direction = rng.standard_normal(dim) / math.sqrt(dim)
+        for activation, finite in KINDS if depth else KINDS[:1]:
+            mlp = None
+            if finite:
+                init = generator(seed, "init")
+                mlp = init_mlp(dim, depth=depth, width=width, activation=activation, generator=init)
+            # There kappa has passed 1e17. It grows as delta^-2 in finite networks, as soon as no
+            # unit tells the pair apart, and as delta^-1 at infinite width.
+            for delta in np.geomspace(1, 1e-9 if finite else 1e-15, points).tolist():
+                near = x.copy()
+                near[1] = x[0] + delta * direction
+                yield Problem(activation, depth, seed, delta, near, mlp)
 
 
 def measure(problem: Problem) -> list[Measurement]:
     """Return what every recipe for this kind of kernel finds, beside the reference."""
-    x, mlp, place = problem.x, problem.mlp, problem.place
-    if mlp is None:
-        estimates = {name: INFINITE_RECIPES[name](x, place.depth) for name in place.methods}
+    if (mlp := problem.mlp) is None:
+        depth = problem.depth
+        estimates = {name: of(problem.x, depth) for name, of in INFINITE_RECIPES.items()}
     else:
-        estimates = {name: RECIPES[name](mlp, x) for name in place.methods}
+        linear = problem.activation == "linear"
+        recipes = RECIPES | (LINEAR_RECIPES if linear else {})
+        estimates = {name: of(mlp, problem.x) for name, of in recipes.items()}
     with mpmath.workdps(DIGITS):
         exact = reference(problem)
         return [
@@ -128,7 +140,7 @@ def reference(problem: Problem) -> Any:
     """
     with mpmath.workdps(DIGITS):
         if problem.mlp is None:
-            kernel = exact_infinite_kernel(problem.x, problem.place.depth)
+            kernel = exact_infinite_kernel(problem.x, problem.depth)
         else:
             kernel = mpmath.matrix(exact_kernel(problem.mlp, problem.x).tolist())
         eigenvalues = mpmath.eigsy(kernel, eigvals_only=True)
@@ -239,7 +251,7 @@ def _ratio(largest: float, smallest: float) -> float:
     return largest / smallest if smallest else math.inf
 
 
-#: For networks of finite width, the last for linear ones. The first is that of liu2023relu's
+#: For networks of finite width. The first is that of liu2023relu's
 #: published code: float32, a solver for general matrices, the real parts sorted, and the ratio
 #: whatever its sign.
 RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
@@ -252,6 +264,9 @@ RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
     "extremes": lambda mlp, x: _guarded(
         extreme_conditioning(_ntk(mlp, x, np.float64), overwrite=True)
     ),
+}
+#: For linear networks besides.
+LINEAR_RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
     "factor": lambda mlp, x: _guarded(
         conditioning_from_factor(empirical.linear_factor(mlp, torch.from_numpy(x)).numpy())
     ),

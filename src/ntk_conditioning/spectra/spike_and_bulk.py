@@ -41,7 +41,12 @@ class SpikeAndBulk:
     @property
     def kappa(self) -> float | None:
         """The condition number, None where its error may exceed 1."""
-        return self._kappa[0]
+        return self._resolved()[0]
+
+    @property
+    def kappa_error(self) -> float | None:
+        """A bound on the error of ``kappa``, relative to it."""
+        return self._resolved()[1]
 
     @property
     def bulk_kappa(self) -> float | None:
@@ -49,15 +54,9 @@ class SpikeAndBulk:
         error = self.lambda_min_error
         return resolved_ratio((self.bulk_max, error), (self.bulk_min, error))[0]
 
-    @property
-    def kappa_error(self) -> float | None:
-        """A bound on the error of ``kappa``, relative to it."""
-        return self._kappa[1]
-
-    @property
-    def _kappa(self) -> tuple[float | None, float | None]:
-        largest = self.lambda_max, self.lambda_max_error
-        return resolved_ratio(largest, (self.lambda_min, self.lambda_min_error))
+    def _resolved(self) -> tuple[float | None, float | None]:
+        smallest = self.lambda_min, self.lambda_min_error
+        return resolved_ratio((self.lambda_max, self.lambda_max_error), smallest)
 
 
 def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:

@@ -248,16 +248,9 @@ def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(kind, name, 
     assert assert_brute_force(x, depth, name, tile=tile).candidates < most
 
 
-@pytest.mark.parametrize("kind", HARD)
-def test_hard_cases_have_it_too_if_all_pairs_are_taken_for_crowds(monkeypatch, kind):
-    monkeypatch.setattr(infinite, "CROWDED", 0)
-    assert_brute_force(HARD[kind][0], 2, "erf", tile=25)
-
-
-@pytest.mark.parametrize("crowds", [1, 2])
-def test_in_crowds_of_different_norms_few_angles_are_computed(crowds):
-    x = samples(crowds, 5)[np.arange(300) % crowds] + 1e-9 * samples(300, 5, seed=2)
-    assert assert_brute_force(x, 2, "erf").candidates < 200
+def test_near_duplicates_of_different_norms_have_it_too():
+    x = samples(2, 5)[np.arange(100) % 2] + 1e-9 * samples(100, 5, seed=2)
+    assert_brute_force(x, 2, "erf")
 
 
 @pytest.mark.parametrize("name", ["relu", "linear", "erf"])

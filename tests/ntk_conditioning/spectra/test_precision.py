@@ -10,7 +10,6 @@ import pytest
 from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra import precision
 from ntk_conditioning.spectra.precision import Problem, ProblemError
-from ntk_conditioning.spectra.precision_grid import Place
 from tests.ntk_conditioning import gradients
 from tests.ntk_conditioning.references import exact_gram, exact_ntk, kappa_2x2, theorem_4_4
 
@@ -28,8 +27,7 @@ def pair(delta: float) -> np.ndarray:
 
 
 def one(activation: str, depth: int, x: np.ndarray, *, finite: bool = True) -> Problem:
-    place = Place(activation, finite, depth, 0, 0.0)
-    return Problem(place, x, network(activation, depth) if finite else None)
+    return Problem(activation, depth, 0, 0.0, x, network(activation, depth) if finite else None)
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e-4, 1e-9])
@@ -68,7 +66,7 @@ def study(**choices):
 
 def test_problems_differ_in_their_pair_only_whatever_else_is_asked_for():
     def by_key(problems):
-        return {(p.place.kernel, *p.place): p.x for p in problems}
+        return {(p.kernel, p.activation, p.depth, p.seed, p.delta): p.x for p in problems}
 
     few, many = by_key(study(depths=[1])), by_key(study(depths=[0, 1, 2], seeds=[1, 7]))
     assert len(few) == 3 * 7
@@ -94,7 +92,8 @@ def measured() -> dict[str, list[tuple[Problem, precision.Measurement]]]:
 
 def test_every_recipe_is_right_where_kappa_is_small(measured):
     """An error of a few ε κ; of sqrt(ε) κ from arccosines, which are off by sqrt(ε) near 0."""
-    assert measured.keys() == precision.RECIPES.keys() | precision.INFINITE_RECIPES.keys()
+    recipes = precision.RECIPES | precision.LINEAR_RECIPES | precision.INFINITE_RECIPES
+    assert measured.keys() == recipes.keys()
     for method, found in measured.items():
         eps = np.finfo(np.float32 if "float32" in method else np.float64).eps
         small = [m for _, m in found if m.kappa_reference < 1e3]
