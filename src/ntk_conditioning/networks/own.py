@@ -134,7 +134,7 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
     if _equal(first, other):
         raise model.error("gives the same weights for every seed: draw them from generator")
     shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
-    values = []
+    values, drawn = [], torch.get_rng_state()
     for network, n in ((first, 2), (again, 2), (other, 3)):
         x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, *shape))).float()
         try:
@@ -149,7 +149,9 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
                 f"outputs={outputs} they must be a tensor ({n}, {outputs})"
             )
         values.append(f)
-    if not torch.allclose(values[0], values[1], rtol=0, atol=0, equal_nan=True):
+    # a few units may be dropped alike by chance
+    same = torch.allclose(values[0], values[1], rtol=0, atol=0, equal_nan=True)
+    if not same or not torch.equal(torch.get_rng_state(), drawn):
         raise model.error(
             "gives a network whose outputs differ from one call to the next, as with dropout; a "
             "training could not go on after a stop: remove it"
