@@ -5,12 +5,13 @@ A few megabytes of each can hold terabytes of zeros, so what they hold has a lim
 
 import gzip
 import io
+import os
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ LIMIT = 2**26, 100
 """Unpacked, a file may have so many bytes, and so many times its own; real data pack less."""
 
 _CHUNK = 1 << 20
+# Where zip keeps it, from the end of a file without a comment.
+_NUMBER_OF_MEMBERS = -12
 
 
 class FormatError(UserError):
@@ -89,22 +92,36 @@ def open_unpacked(path: Path, kind: str) -> Iterator[io.BufferedIOBase]:
                 yield io.BufferedReader(_Limited(path, packed), _CHUNK)
 
 
+class _StrictHeader(tarfile.TarInfo):
+    """A header, of which a damaged one is an error; `tarfile` would take it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # the zeros at the end
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"header at byte {archive.offset}: {error}") from None
+
+
 def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the ``wanted`` files of a tar archive, plain or packed with gzip.
 
     Raises `FormatError` as `open_unpacked`, or if a member is a link or a device, has a name
     outside of its folder, or is there twice. An iteration that ends by itself has read the whole
-    file, with gzip's checksum.
+    file, with the zeros that end an archive and with gzip's checksum.
     """
     size, names = 0, set()
     with (
         open_unpacked(path, "a tar archive") as stream,
-        tarfile.open(fileobj=stream, mode="r|") as archive,
+        tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader) as archive,
     ):
         for member in archive:
             name = PurePosixPath(member.name)
             if (
                 not (member.isreg() or member.isdir())
+                or member.issparse()
                 or member.size < 0
                 or name.is_absolute()
                 or ".." in name.parts
@@ -122,8 +139,13 @@ def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
                     file = archive.extractfile(member)
                     assert file is not None
                     yield member.name, file.read()
-        while stream.read(_CHUNK):
-            pass
+        left: Any = archive.fileobj  # behind the first block of zeros
+        end = left.tell()
+        while chunk := left.read(_CHUNK):
+            if chunk.strip(b"\0"):
+                raise tarfile.ReadError(f"data follow the archive's end at byte {end}")
+        if left.tell() < end + tarfile.BLOCKSIZE:
+            raise tarfile.ReadError("cut off inside the zeros that end an archive")
 
 
 def load_arrays(
@@ -137,6 +159,7 @@ def load_arrays(
     require_file(path)
     arrays = {}
     with reading(path, "a NumPy archive, as numpy.savez writes it"), zipfile.ZipFile(path) as file:
+        _require_whole(path, file)
         sizes = {member.filename.removesuffix(".npy"): member.file_size for member in file.filelist}
         if missing := [name for name in required if name not in sizes]:
             names = ", ".join(map(repr, sizes)) or "none"
@@ -147,5 +170,20 @@ def load_arrays(
         for name in wanted:
             with file.open(f"{name}.npy") as stream:
                 arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
-                stream.read()  # to the end, where zip compares its checksum
+                if stream.read():  # at the end zip compares its checksum
+                    raise zipfile.BadZipFile(f"data follow the array {name!r}")
     return arrays
+
+
+def _require_whole(path: Path, file: zipfile.ZipFile) -> None:
+    """Raise `BadZipFile` if a damaged list of members hides one, such as labels."""
+    for member in file.filelist:
+        file.open(member).close()  # its own header must have the same name
+    count = len(file.filelist)
+    if len({*file.namelist()}) < count:
+        raise zipfile.BadZipFile("two members have the same name")
+    with path.open("rb") as stream:
+        stream.seek(_NUMBER_OF_MEMBERS - len(file.comment), os.SEEK_END)
+        written = int.from_bytes(stream.read(2), "little")
+    if count != written:
+        raise zipfile.BadZipFile(f"{count} members, but {written} were written")

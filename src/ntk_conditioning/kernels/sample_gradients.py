@@ -114,7 +114,7 @@ class SampleGradients:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that an operation is slow
                 return self._by_vmap(names, samples, traces)
-        except MemoryError:
+        except (MemoryError, torch.OutOfMemoryError):  # which one by one would not mend
             raise
         except Exception as error:
             last = f"{traces[-1].last}: " if traces else ""

@@ -347,6 +347,7 @@ def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
     for each in found.values():
         assert each.angle == 0
         assert each.i == 0
+        assert each.candidates < 0.6 * len(x) ** 2 / 2
     assert found["finite"].candidates < 10 * len(x)
 
 

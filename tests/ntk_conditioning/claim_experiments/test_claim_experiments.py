@@ -12,7 +12,7 @@ import torch
 
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting
-from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, norms
+from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.duals.closed_forms import dual
@@ -115,6 +115,11 @@ def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
         assert count == np.count_nonzero((np.abs(roots.imag) < 1e-12) & (roots.real > 0))
 
 
+def test_depth_zero_has_the_covariance_of_the_sphere():
+    row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
+    assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
+
+
 @pytest.mark.parametrize("name", ["tanh", "softplus"])
 def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
     rng = np.random.default_rng(3)
@@ -150,6 +155,15 @@ def test_normals_turn_as_explicit_gradients_do():
         here, there = (explicit_gradients(one, x, layer) for one in (net, moved))
         cosines = torch.nn.functional.cosine_similarity(here, there, dim=1)
         assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
+
+
+def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
+    """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
+    row = table("liu2023relu").query("statement == 'pair_window_from' and depth == 1")
+    z = math.radians(row["value"].item())
+    cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
+    assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
+    assert 60 < math.degrees(z) < 70
 
 
 def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():

@@ -71,6 +71,18 @@ def test_what_no_dataset_needs_is_refused(tmp_path, member, packed):
         contents(write(tmp_path, tar_bytes(FILES, member), packed=packed))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_nothing_may_follow_the_end(tmp_path, packed):
+    whole, block = tar_bytes(FILES), tarfile.BLOCKSIZE
+    end = -(-len(whole.rstrip(b"\0")) // block) * block  # no file ends with zeros
+    lost = bytearray(whole)  # a header of zeros, which looks like the end
+    place = whole.index(b"set/empty")
+    lost[place : place + block] = bytes(block)
+    for content in (whole + b"x", whole * 2, whole[: end + block] + whole, bytes(lost)):
+        with pytest.raises(FormatError, match="data follow the archive's end at byte"):
+            contents(write(tmp_path, content, packed=packed))
+
+
 def test_other_files_are_named(tmp_path):
     for content in (b"", b"text", b"PK\3\4" + bytes(2000), gzip.compress(tar_bytes(FILES)) + b"x"):
         with pytest.raises(FormatError, match=r"set.tar cannot be read as a tar archive: .* again"):

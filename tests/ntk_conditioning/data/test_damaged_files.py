@@ -6,6 +6,9 @@ Each format meets 200 seeded flips of a bit and 200 cuts; SVHN's are read by the
 import gzip
 import io
 import random
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,17 +29,37 @@ from tests.support.sources import cifar_batches, idx_bytes, tar_bytes
 VARIANTS = 200
 X = np.random.default_rng(0).integers(0, 256, (6, 5, 4), dtype=np.uint8)
 Y = np.array([1, 200, 3, 0, 255, 6], np.uint8)
-TABLE = pa.table({"a": X[:, 0, 0], "b": X[:, 0, 1] / 7, "label": Y})
 
 
-def npz(save) -> bytes:
-    save(stream := io.BytesIO(), x=X.reshape(6, 20), y=Y)
-    return stream.getvalue()
+@dataclass
+class Format:
+    """Flips at ``places``: a share ``harmless`` goes unnoticed, and ``exact`` samples are right."""
+
+    content: bytes
+    read: Callable[[Path], RawSamples]
+    places: Sequence[int]
+    harmless: float = 0
+    boundaries: Sequence[int] = ()
+    exact: bool = True
 
 
-def parquet() -> bytes:
-    pq.write_table(TABLE, stream := io.BytesIO(), write_page_checksum=True)
-    return stream.getvalue()
+def npz(save: Callable[..., None]) -> Format:
+    stream = io.BytesIO()
+    save(stream, x=X.reshape(6, 20), y=Y)
+    content = stream.getvalue()
+    parts = [content.index(b"x.npy"), content.rindex(b"PK\1\2"), content.rindex(b"PK\5\6")]
+    places = [*range(len(content)), *range(128), *range(parts[1] - 60, len(content))]
+    return Format(content, read_npz, places, harmless=1, boundaries=parts)
+
+
+def parquet() -> Format:
+    stream = io.BytesIO()
+    table = pa.table({"a": X[:, 0, 0], "b": X[:, 0, 1] / 7, "label": Y})
+    pq.write_table(table, stream, write_page_checksum=True)
+    content = stream.getvalue()
+    ends = [4, len(content) - 8, len(content) - 4]
+    read, places = partial(read_parquet, labels="label"), range(len(content))
+    return Format(content, read, places, 1, ends, exact=False)
 
 
 def read_flac(path: Path) -> RawSamples:
@@ -52,51 +75,82 @@ def read_phones(path: Path) -> RawSamples:
     return RawSamples(alignment.starts, alignment.classes, str(path), str(path))
 
 
-TAR = tar_bytes({f"{FOLDER}/{name}": batch for name, batch in cifar_batches(*[2] * 6).items()})
-CSV = TABLE.to_pandas().to_csv(index=False).encode()
+IDX = idx_bytes(X)
 read_features = partial(read_idx, y=None)
-read_labels = partial(read_npz, labels="y")
+IDX_GZ = gzip.compress(IDX, mtime=0)
+FILES = {f"{FOLDER}/{name}": content for name, content in cifar_batches(*[2] * 6).items()}
+TAR = tar_bytes(FILES)
+HEADERS = [TAR.index(name.encode()) for name in FILES]
+IN_HEADERS = [start + byte for start in HEADERS for byte in range(512)]
+NEEDED = TAR[: HEADERS[-1] + 512 * 16]  # 6146 bytes are 13 blocks; two of zeros are the end
+TAR_GZ = gzip.compress(TAR, 1, mtime=0)
+GZIP = [0, 1, 2, *range(len(TAR_GZ) - 8, len(TAR_GZ))]  # gzip's own bytes
+LINES = [f"{a},{b / 7},{y}\n" for (a, b), y in zip(X[:, 0, :2], Y, strict=True)]
+CSV = ("a,b,label\n" + "".join(LINES)).encode()
+CSV_GZ = gzip.compress(CSV, mtime=0)
+FLAC = UTTERANCES[0].read_bytes()
+TEXTGRID = textgrid_bytes()
 read_table = partial(read_csv, labels="label")
-read_rows = partial(read_parquet, labels="label")
-# content, reader, and whether a checksum or the format shows every change of a sample
 FORMATS = {
-    "idx.gz": (gzip.compress(idx_bytes(X), mtime=0), read_features, True),
-    "npz": (npz(np.savez), read_labels, True),
-    "npz, packed": (npz(np.savez_compressed), read_labels, True),
-    "tar.gz": (gzip.compress(TAR, 1, mtime=0), read_cifar10, True),
-    "flac": (UTTERANCES[0].read_bytes(), read_flac, True),
-    "idx": (idx_bytes(X), read_features, False),
-    "tar": (TAR, read_cifar10, False),
-    "parquet": (parquet(), read_rows, False),
-    "csv": (CSV, read_table, False),
-    "csv.gz": (gzip.compress(CSV, mtime=0), read_table, True),
-    "TextGrid": (textgrid_bytes(), read_phones, False),
+    "idx": Format(IDX, read_features, range(16), boundaries=range(0, 20, 4)),
+    # time and system in gzip's header
+    "idx.gz": Format(IDX_GZ, read_features, range(len(IDX_GZ)), harmless=0.1),
+    "npz": npz(np.savez),
+    "npz, packed": npz(np.savez_compressed),
+    # what ends the digits of a header's checksum
+    "tar": Format(NEEDED, read_cifar10, IN_HEADERS, 0.05, boundaries=range(0, len(NEEDED), 512)),
+    "tar.gz": Format(TAR_GZ, read_cifar10, GZIP, boundaries=[10, GZIP[3], GZIP[7]]),
+    "tar.gz, all of it": Format(TAR_GZ, read_cifar10, range(len(TAR_GZ)), harmless=0.5),
+    "parquet": parquet(),
+    "csv": Format(CSV, read_table, range(len(CSV)), 1, exact=False),
+    "csv.gz": Format(CSV_GZ, read_table, range(len(CSV_GZ)), 1, exact=False),
+    # what says nothing of the samples, such as the largest frame's size
+    "flac": Format(FLAC, read_flac, [*range(42)] * (len(FLAC) // 126) + [*range(len(FLAC))], 0.15),
+    "TextGrid": Format(TEXTGRID, read_phones, range(len(TEXTGRID)), 0.6, exact=False),
 }
+
+
+def samples_or_none(path: Path, content: bytes, format: Format) -> RawSamples | None:
+    """Return what is read from a file, or None if an error names it in one line."""
+    path.write_bytes(content)
+    try:
+        return format.read(path)
+    except UserError as error:
+        message = str(error)
+    assert str(path) in message
+    assert len(message.splitlines()) == 1
+    return None
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_flipped_bits_and_cuts(tmp_path, name):
-    (content, read, exact), path, rng = FORMATS[name], tmp_path / "file", random.Random(0)
-    path.write_bytes(content)
-    expected, size = read(path), len(content)
+    format, rng = FORMATS[name], random.Random(0)
+    expected = samples_or_none(tmp_path / "file", format.content, format)
+    assert expected is not None
+    unnoticed = 0
     for _ in range(VARIANTS):
-        flipped = bytearray(content)
-        # headers stand at the start, and what zip and Parquet hold is listed at the end
-        start, end = rng.choice([(0, size), (0, min(size, 600)), (max(0, size - 300), size)])
-        flipped[rng.randrange(start, end)] ^= 1 << rng.randrange(8)
-        cut = content[: rng.randrange(start, end)]
-        for damaged in (flipped, cut):
-            path.write_bytes(damaged)
-            samples, problem = None, ""
-            try:
-                samples = read(path)
-            except UserError as error:
-                problem = str(error)
-            if samples is None:
-                assert str(path) in problem
-                assert len(problem.splitlines()) == 1
-                continue
-            if exact:
-                np.testing.assert_array_equal(samples.x, expected.x)
-                np.testing.assert_array_equal(samples.y, expected.y)
-            assert damaged is flipped or exact or name in ("csv", "TextGrid", "tar")
+        damaged = bytearray(format.content)
+        damaged[rng.choice(format.places)] ^= 1 << rng.randrange(8)
+        samples = samples_or_none(tmp_path / "file", damaged, format)
+        unnoticed += samples is not None
+        if samples is not None and format.exact:
+            np.testing.assert_array_equal(samples.x, expected.x)
+            np.testing.assert_array_equal(samples.y, expected.y)
+    assert unnoticed <= format.harmless * VARIANTS
+
+    lengths = {rng.randrange(len(format.content)) for _ in range(VARIANTS)}
+    lengths |= {b + around for b in format.boundaries for around in (-1, 0, 1)}
+    for length in lengths & {*range(len(format.content))}:
+        samples = samples_or_none(tmp_path / "file", format.content[:length], format)
+        assert samples is None or name in ("csv", "TextGrid")
+
+
+def test_a_header_that_makes_no_sense_is_named(tmp_path):
+    path = tmp_path / "mine.npz"
+    for shape in (b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,", b"(0,)"):
+        header = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
+        member = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x.npy", member + bytes(8))
+        with pytest.raises(UserError, match=r"mine.npz cannot be read as a NumPy archive"):
+            read_npz(path)

@@ -72,6 +72,13 @@ def parquet_file(folder, table=TABLE):
     return folder / "mine.parquet"
 
 
+def test_two_members_of_one_name_are_refused(tmp_path):
+    path = save(tmp_path, x=np.eye(2), y=np.ones(2))
+    path.write_bytes(path.read_bytes().replace(b"y.npy", b"x.npy"))
+    with pytest.raises(FormatError, match=r"mine.npz .*: two members have the same name"):
+        read_npz(path)
+
+
 def csv_file(folder, text=CSV):
     (folder / "mine.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder / "mine.csv"
@@ -180,7 +187,7 @@ def test_a_label_that_is_missing_is_no_class(tmp_path, labels, problem):
         read_csv(csv_file(tmp_path, f"a,y\n{rows}"), labels="y")
     path = csv_file(tmp_path, "a;y\n1.5;b, c\n2.5;a\n")
     assert read_csv(path, labels="y").x.tolist() == [[1.5], [2.5]]
-    path = csv_file(tmp_path, "a, y\n1, dog\n2,cat\n3,dog\n")
+    path = csv_file(tmp_path, "a, y\n1, dog\n2,cat\n3,dog \n")
     assert read_csv(path, labels="y").labels().tolist() == [1, 0, 1]
 
 
@@ -202,6 +209,14 @@ def test_faults_of_a_parquet_are_named(tmp_path):
     ):
         with pytest.raises(error, match=f"mine.parquet.*{problem}"):
             read_parquet(parquet_file(tmp_path, pa.table(columns)), labels="y")
+
+
+def test_a_fraction_far_down_a_csv_of_integers_is_read(tmp_path):
+    rows = 400_000
+    path = csv_file(tmp_path, "a,b\n" + "123,7\n" * rows + "0.5,7\n")
+    samples = read_csv(path, labels=None)
+    assert samples.x.shape == tables.table_shape(path, labels=None) == (rows + 1, 2)
+    assert samples.x[-1, 0] == 0.5
 
 
 class TestGenerated:

@@ -21,7 +21,14 @@ def test_close_samples_part_by_their_gain(name, depth):
     assert close_gain(sigma, depth) == pytest.approx(gain, rel=1e-5)
 
 
-def test_close_samples_part_without_bound_at_a_kink():
+def test_a_layer_helps_close_samples_where_slope_and_curvature_exceed_1():
+    for name in SMOOTH:
+        z, weights = np.polynomial.hermite_e.hermegauss(120)
+        weights = weights / weights.sum()
+        sigma = activations.get(name)
+        bend = (sigma.slopes(z + 1e-5) - sigma.slopes(z - 1e-5)) / 2e-5
+        slope, curvature = (sigma.gain**2 * weights @ each**2 for each in (sigma.slopes(z), bend))
+        assert (close_gain(sigma, 1) > 1) == (slope + curvature > 1), name
     assert close_gain(activations.get("relu"), 1) is None
     # a multiple of the root of the distance
     near, far = ntk_distances(activations.get("relu"), 5)(np.array([1e-10, 1e-8]))

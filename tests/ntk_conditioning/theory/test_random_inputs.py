@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.spatial.distance import squareform
 from scipy.special import comb
 
@@ -63,6 +64,41 @@ def test_the_laws_of_a_linear_kernel_are_those_of_marchenko_and_pastur():
         assert law.spikes == ()
     # a spike within the bulk is none, and beyond it stands where theory says (Baik & Silverstein)
     assert spectrum([0.9], [200.0], 100, rest=0.099, spikes=[0.001]).spikes == ()
+
+
+def test_laws_are_approached_as_samples_and_dimensions_grow():
+    """Ends of a bulk fluctuate like n^(-2/3); here they come nearer at least like n^(-1/2)."""
+    f, sizes, off = ntk_distances(activations.get("relu"), 2), [64, 256, 1024], []
+    for n in sizes:
+        law, each = uniform(f, n=n, d=n), []
+        for seed in range(8 if n < 1000 else 3):
+            x = sphere.uniform(np.random.default_rng(seed), n=n, d=n).samples
+            found = eigenvalues(x, activation="relu", depth=2)
+            each.append(abs(math.log(found[0] / law.low)) + abs(math.log(found[-2] / law.high)))
+        off.append(np.mean(each))
+    assert np.polyfit(np.log(sizes), np.log(off), 1)[0] < -0.5
+
+
+def flip(n: int, depth: int) -> float:
+    """Return the d/n at which the laws have kappa of ReLU and of the Gram matrix equal."""
+    relu, gram = (ntk_distances(activations.get("relu"), each) for each in (depth, 0))
+
+    def behind(ratio: float) -> float:
+        d = ratio * n
+        return math.log(uniform(relu, n=n, d=d).kappa / uniform(gram, n=n, d=d).kappa)
+
+    return brentq(behind, 1.05, 10, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("depth", "expected"), [(1, [2.59, 1.92, 1.61, 1.42, 1.29, 1.19]), (8, [2.32, 1.19])]
+)
+def test_relu_loses_in_fewer_dimensions_the_more_samples_there_are(depth, expected):
+    """Found from means over draws, by code of its own, where kappa is the Gram matrix's."""
+    sizes = [32, 64, 128, 256, 512, 1024] if depth == 1 else [32, 1024]
+    for n, ratio in zip(sizes, expected, strict=True):
+        # the ends of a bulk are approached like n^(-2/3)
+        assert flip(n, depth) == pytest.approx(ratio, rel=2 * n ** (-2 / 3))
 
 
 def test_laws_hold_on_any_scale():

@@ -119,8 +119,14 @@ def read_cifar10(
         paths = [folder / name for name in names]
         batches = {path.name: path.read_bytes() for path in paths if path.is_file()}
     else:
-        files = tar_files(path, lambda name: PurePosixPath(name).name in names)
-        batches = {PurePosixPath(name).name: content for name, content in files}
+        batches = {}
+        for member, content in tar_files(path, lambda name: PurePosixPath(name).name in names):
+            name = PurePosixPath(member).name
+            if name in batches:
+                raise FormatError(
+                    f"{path}: member {member}: a second batch of this name; take the original file"
+                )
+            batches[name] = content
     records = []
     for name in names:
         if name not in batches:
