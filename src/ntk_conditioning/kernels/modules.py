@@ -119,7 +119,6 @@ def ntk(
         pair = [t.to(chosen.device) for t in _pair_of(here if len(here[0]) > 1 else there)]
         drawn = random_state(chosen.device)
         plan, _ = survey(chosen, [t[:1] for t in pair])
-        require_nothing_drawn(drawn, chosen.device)
         if x2 is not None:
             _require_alike(chosen, plan.outputs, here, there)
         full, n, n2 = outputs == "full", len(here[0]), len(there[0])
@@ -131,7 +130,7 @@ def ntk(
         total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=chosen.device)
         memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
         shown = sys.stderr.isatty() if progress is None else progress
-        plan = planned(chosen, plan, combinations, max(n, n2), full=full)
+        plan = planned(plan, len(combinations), max(n, n2), full=full)
         others = None if x2 is None else there
         gradients = SampleGradients(chosen, plan, combinations)
         try:

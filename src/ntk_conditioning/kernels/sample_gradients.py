@@ -249,14 +249,10 @@ def autograd(
     }
 
 
-def planned(subject: Subject, plan: Plan, combinations: Tensor, n: int, *, full: bool) -> Plan:
-    """Return the plan by which those weights are factored for which it is cheaper."""
-    k = len(combinations)
-    kept = {
-        name: product
-        for name, product in plan.factored.items()
-        if product.is_factored(n, k, full=full)
-    }
+def planned(plan: Plan, k: int, n: int, *, full: bool) -> Plan:
+    """Return the plan by which weights are factored if it is cheaper, for n samples' k outputs."""
+    products = plan.factored.items()
+    kept = {name: each for name, each in products if each.is_factored(n, k, full=full)}
     return replace(plan, factored=kept)
 
 
