@@ -22,7 +22,7 @@ UNKNOWN = {"reader": ""}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """A run, from its config; `plan.load` makes it.
+    """A run, from its config; `loading.load` makes it.
 
     ``source`` is the folder of the workflow; ``home`` is put before names of its files, and is
     empty in its own folder; ``placed`` returns where a file of the run is for a program: a module's

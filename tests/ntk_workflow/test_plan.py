@@ -12,8 +12,8 @@ from snakemake.iocontainers import Wildcards
 from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
+from ntk_workflow.loading import changed_keys
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.plan.load import changed_keys
 from ntk_workflow.plan.rows import own_activation_files
 from tests.support.runs import ROOT, mistakes_of, run_of
 

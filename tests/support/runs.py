@@ -7,7 +7,7 @@ from snakemake.utils import update_config
 
 from ntk_workflow.checks import mistakes
 from ntk_workflow.config import read_yaml
-from ntk_workflow.plan.load import load
+from ntk_workflow.loading import load
 from ntk_workflow.run import GRID, Run
 
 ROOT = Path(__file__).parents[2]

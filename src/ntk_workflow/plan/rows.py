@@ -7,8 +7,8 @@ from typing import Any
 from ntk_conditioning import tables
 from ntk_conditioning.networks import activations
 from ntk_workflow.checks import require, study_module
+from ntk_workflow.loading import BUILT_IN
 from ntk_workflow.plan.datasets import datasheets
-from ntk_workflow.plan.load import BUILT_IN
 from ntk_workflow.plan.trainings import TRAINED_TABLES, TRAINING_TABLES, has_table, training_files
 from ntk_workflow.provenance import digests
 from ntk_workflow.run import GRID, STUDY_OF, Run
