@@ -57,8 +57,8 @@ def main(argv: cli.Argv = None) -> None:
     columns = ["advised", "activation", "depth", "excess", "trusted_width"]
     table = predictions.merge(finite[columns], how="left", on=columns[:3])
     kappas = {
-        name: [number(kappa) for kappa in of.kappa]
-        for name, of in table[table.advised].groupby("activation", sort=False)
+        name: [number(kappa) for kappa in rows.kappa]
+        for name, rows in table[table.advised].groupby("activation", sort=False)
     }
     sections = in_words(advice)
     with scratch_folder() as folder:

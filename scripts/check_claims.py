@@ -34,9 +34,9 @@ def main(argv: Argv = None) -> None:
         results.append((paper, checked))
         outcomes = ", ".join(f"{count} {words}" for count, words in counts(checked).values())
         log.info("%s: %s", paper.name, outcomes)
-        for each in checked:
-            row = asdict(each["claim"]) | asdict(each["finding"])
-            row |= {"claim": each["claim"].name, "slice": each["slice"] or None}
+        for result in checked:
+            row = asdict(result["claim"]) | asdict(result["finding"])
+            row |= {"claim": result["claim"].name, "slice": result["slice"] or None}
             rows.append({name: row[name] for name in tables.get("claims").schema.names})
     write_text(args.markdown, page("claims.md.j2", args.run, results))
     write_text(args.html, page("claims.html.j2", args.run, results))

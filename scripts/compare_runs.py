@@ -38,11 +38,11 @@ def main(argv: Argv = None) -> int:
             if not path.is_dir():
                 runs[index] = archive.unpack(path, scratch / str(index))
                 log.info("%s: whole, by its checksums; %s", path, made_by(path))
-        found = compare(*runs, tolerance=args.tolerance)
-    found |= {"a": str(args.a), "b": str(args.b)}
+        differences = compare(*runs, tolerance=args.tolerance)
+    differences |= {"a": str(args.a), "b": str(args.b)}
     if args.json:
-        write_text(args.json, json.dumps(found, indent=2, default=str) + "\n")
-    different = {name: table for name, table in found["tables"].items() if not table["equal"]}
-    given = {"found": found, "parts": PARTS, "different": different}
+        write_text(args.json, json.dumps(differences, indent=2, default=str) + "\n")
+    different = {name: table for name, table in differences["tables"].items() if not table["equal"]}
+    given = {"found": differences, "parts": PARTS, "different": different}
     sys.stdout.write(render("comparison.md.j2", **given, short=short, where=where))
-    return 0 if found["equal"] else 1
+    return 0 if differences["equal"] else 1

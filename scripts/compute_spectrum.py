@@ -44,8 +44,8 @@ def main(argv: cli.Argv = None) -> None:
             cell = names | given | {"data": data}
             if (done := checkpoints.read(cell)) is None:
                 size = {"depth": depth, "width": args.width, "activation": sigma}
-                place = {"dtype": getattr(torch, args.dtype), "device": device}
-                mlp = init_mlp(x.shape[1], **size, generator=generator(seed, "init"), **place)
+                location = {"dtype": getattr(torch, args.dtype), "device": device}
+                mlp = init_mlp(x.shape[1], **size, generator=generator(seed, "init"), **location)
                 memory = available_memory(device.type)
                 budget = MemoryBudget(memory, args.full_spectrum_below, args.threads, REMEDY)
                 kernel = EmpiricalKernel(mlp, args.kernel, budget)

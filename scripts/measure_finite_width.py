@@ -39,8 +39,8 @@ def main(argv: cli.Argv = None) -> None:
         infinite = {}  # kappa by samples and depth
         for n in args.samples:
             for layer in along_depth(x[:n], depths=args.depths, activation=activation):
-                found = spike_and_bulk(layer.ntk.distances, error=layer.ntk.error)
-                infinite[n, layer.depth] = found.kappa
+                parts = spike_and_bulk(layer.ntk.distances, error=layer.ntk.error)
+                infinite[n, layer.depth] = parts.kappa
         for width, depth, seed in product(args.widths, args.depths, args.seeds):
             if depth > width:
                 continue

@@ -40,7 +40,7 @@ def main(argv: cli.Argv = None) -> None:
     activations.load([args.activation], args.activation_file)
     settings = TrainingSettings.from_words(args.settings)
     samples = labelled_samples(args.data, None, args.dataset, settings)
-    own = load(args.model_file, args.model_function) if args.model_file else None
+    user_model = load(args.model_file, args.model_function) if args.model_file else None
     given = {key: vars(args)[key] for key in POINT_KEYS if key != "depth"}
 
     curves: dict[tuple[int, int], dict[float, list[dict[str, Any]]]] = {}
@@ -50,8 +50,8 @@ def main(argv: cli.Argv = None) -> None:
 
     rows = []
     for (depth, seed), of_seed in curves.items():
-        task = TrainingTask(given | {"depth": depth}, own, settings, samples)
-        if own and has_batch_norm(task.make(generator(0, "init"))):
+        task = TrainingTask(given | {"depth": depth}, user_model, settings, samples)
+        if user_model and has_batch_norm(task.make(generator(0, "init"))):
             raise UserError(f"--model: {UNPREDICTABLE}; predict others")
         part = task.part(samples.train[seed], torch.float64)
         described = describe(task, seed, part)

@@ -22,10 +22,10 @@ def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None
     """Let a name keep its colour, dash and shape whatever is shown, and depths have their ticks."""
     for encoding in (layer["encoding"] for layer in chart["layer"]):
         for channel in {"color", "shape", "strokeDash"} & set(encoding):
-            of = encoding[channel]
-            if of.get("type") == "nominal":
-                names = sorted({name for name in rows[of["field"]] if name is not None})
-                of["scale"] = {**of.get("scale", {}), "domain": names}
+            field = encoding[channel]
+            if field.get("type") == "nominal":
+                names = sorted({name for name in rows[field["field"]] if name is not None})
+                field["scale"] = {**field.get("scale", {}), "domain": names}
         if "values" in encoding.get("x", {}).get("axis", {}):
             encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
 

@@ -40,10 +40,10 @@ def main(argv: cli.Argv = None) -> int:
     settings = TrainingSettings.from_words(args.settings)
     samples = labelled_samples(args.data, args.test, args.dataset, settings)
     names = {key: vars(args)[key] for key in POINT_KEYS}
-    own = load(args.model_file, args.model_function) if args.model_file else None
-    task = networks.TrainingTask(names, own, settings, samples)
-    if own:
-        require_trainable(own, **task.size)
+    user_model = load(args.model_file, args.model_function) if args.model_file else None
+    task = networks.TrainingTask(names, user_model, settings, samples)
+    if user_model:
+        require_trainable(user_model, **task.size)
     kernels = networks.Rows()
     # of torch's modules kernels take as long as a small training
     if settings.rate_unit != "one" or not kind_of(args.model).by_modules:

@@ -40,7 +40,7 @@ def load_catalogues(
             continue
         problems += [f"{path}: {line}" for line in schema_errors(values, schema)]
         entries |= values if isinstance(values, Mapping) else {}
-    return {name: each for name, each in entries.items() if isinstance(each, Mapping)}, problems
+    return {name: entry for name, entry in entries.items() if isinstance(entry, Mapping)}, problems
 
 
 def read_entry(paths: Iterable[str], name: str) -> Entry:
@@ -126,10 +126,10 @@ def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int |
 def _counted(entry: str) -> tuple[int | None, int | None]:
     from ntk_conditioning.data.readers import READERS
 
-    own = json.loads(entry)
-    count = READERS[own["reader"]].shape
+    fields = json.loads(entry)
+    count = READERS[fields["reader"]].shape
     try:
-        return count(Path(own["path"]), **own.get("options", {})) if count else (None, None)
+        return count(Path(fields["path"]), **fields.get("options", {})) if count else (None, None)
     except Exception:  # the job that reads it says why
         return None, None
 
@@ -156,15 +156,15 @@ def known_labels(name: str, entry: Entry) -> int | None:
 @cache
 def _read(name: str, entry: str) -> tuple[str, int | None]:
     """Return what is wrong with a small file of the user's own, and how many labels it has."""
-    own = json.loads(entry)
-    path = Path(own.get("path", ""))
-    if not path.is_file() or own["reader"] == SPEECH or path.stat().st_size > READ_BELOW:
+    fields = json.loads(entry)
+    path = Path(fields.get("path", ""))
+    if not path.is_file() or fields["reader"] == SPEECH or path.stat().st_size > READ_BELOW:
         return "", None
 
     from ntk_conditioning.data import datasets, prepared
 
     try:
-        samples = datasets.read(dataset_source(name, own))
+        samples = datasets.read(dataset_source(name, fields))
         prepared.scaled(samples)
     except UserError as error:
         return str(error), None

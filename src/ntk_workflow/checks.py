@@ -67,16 +67,16 @@ def _grid(run: Run) -> Iterator[str]:
 def datasets(run: Run, section: Config, where: str = "", labels: str = "") -> Iterator[str]:
     """Yield lines for datasets of a section that are not there, or lack ``labels``."""
     for index, name in enumerate(section["datasets"]):
-        place = f"{where}datasets[{index}]"
+        at = f"{where}datasets[{index}]"
         if name not in run.catalogue:
-            yield f"{place}: unknown dataset {name!r}; {did_you_mean(name, run.catalogue)}"
+            yield f"{at}: unknown dataset {name!r}; {did_you_mean(name, run.catalogue)}"
             continue
         entry = run.catalogue[name]
         kinds = catalogue.known_labels(name, entry) if labels else None
         if kinds == 0:
-            yield f"{place}: {name} has no labels, and {labels}; remove it"
+            yield f"{at}: {name} has no labels, and {labels}; remove it"
         elif kinds == 1:
-            yield f"{place}: all labels of {name} are equal: nothing can be learned; remove it"
+            yield f"{at}: all labels of {name} are equal: nothing can be learned; remove it"
         yield from catalogue.file_problems(name, entry)
 
 
@@ -86,9 +86,9 @@ def activation_names(
     """Yield lines for activations that are not known, or inexact for ``infinite`` datasets."""
     norms = [name for name in infinite if not on_sphere(run, name)]
     for index, name in enumerate(names):
-        place = f"{where}[{index}]"
+        at = f"{where}[{index}]"
         if not activations.is_known(name):
-            yield f"{place}: unknown activation {name!r}; {did_you_mean(name, activations.names())}"
+            yield f"{at}: unknown activation {name!r}; {did_you_mean(name, activations.names())}"
         one, different = run.dual_errors.get(activations.base_name(name), (0, 0))
         error, remedy = one, ""
         if one <= TOLERATED and norms:
@@ -96,7 +96,7 @@ def activation_names(
             remedy += norms[0]
         if infinite and error > TOLERATED:
             limit = f"more than the {TOLERATED:.0%} that are tolerated"
-            yield f"{place}: {name} has errors of {error:.2%} at infinite width, {limit}{remedy}"
+            yield f"{at}: {name} has errors of {error:.2%} at infinite width, {limit}{remedy}"
 
 
 def names(run: Run, study: str, *, labels: str = "", infinite: bool = True) -> Iterator[str]:
@@ -129,39 +129,40 @@ def enough(run: Run, samples: Any, name: str, where: str) -> Iterator[str]:
 def blocks(run: Run, name: str, values: Config, places: Mapping[str, str]) -> Iterator[str]:
     """Yield lines for subsets and blocks that a dataset of known size cannot give."""
     samples, size, count = values["samples"], values["kernel_size"], values["blocks"]
-    place = {**dict(zip(values, values, strict=True)), **places}
+    at = {**dict(zip(values, values, strict=True)), **places}
     n = available_samples(run, name) if samples == "all" else samples
-    yield from enough(run, samples, name, place["samples"])
+    yield from enough(run, samples, name, at["samples"])
     if values["balanced"] and samples == "all":
-        yield f"{place['balanced']}: {name} is whole (samples all); give samples a number to draw"
+        yield f"{at['balanced']}: {name} is whole (samples all); give samples a number to draw"
     if size == "all":
         if count not in ("all", 1):
-            yield f"{place['blocks']}: kernel_size all makes one block of {name}; set it to 1"
+            yield f"{at['blocks']}: kernel_size all makes one block of {name}; set it to 1"
     elif n is not None and size > n:
         problem = f"a block of {size} is larger than {name} ({n} samples)"
-        yield f"{place['kernel_size']}: {problem}; at most {n}"
+        yield f"{at['kernel_size']}: {problem}; at most {n}"
     elif n is not None and count != "all" and count * size > n:
         need = f"{count} disjoint blocks of {size} need {count * size} samples"
-        yield f"{place['blocks']}: {need} and {name} has {n}; at most {n // size}"
+        yield f"{at['blocks']}: {need} and {name} has {n}; at most {n // size}"
 
 
 def networks(run: Run, section: Config, where: str) -> Iterator[str]:
     """Yield lines for networks of a section that are unknown, or of sizes they cannot have."""
     every = [*MODELS, *run.models]
     for index, name in enumerate(section["models"]):
-        place, values = f"{where}models[{index}]", {**section, **section["overrides"].get(name, {})}
+        at = f"{where}models[{index}]"
+        values = {**section, **section["overrides"].get(name, {})}
         if name not in every:
-            yield f"{place}: unknown network {name!r}; {did_you_mean(name, every)}"
+            yield f"{at}: unknown network {name!r}; {did_you_mean(name, every)}"
             continue
         for key, problem_of in {"depth": depth_problem, "width": width_problem}.items():
             for size in values[f"{key}s"]:
                 if problem := problem_of(name, size):
-                    yield f"{place}: {problem}, not {size}; correct the {key}s"
+                    yield f"{at}: {problem}, not {size}; correct the {key}s"
         if name in run.models:
-            yield from _own_network(run, name, values, place)
+            yield from _own_network(run, name, values, at)
 
 
-def _own_network(run: Run, name: str, values: Config, place: str) -> Iterator[str]:
+def _own_network(run: Run, name: str, values: Config, at: str) -> Iterator[str]:
     """Yield a line if a network of the user's own cannot be built and trained as it is used."""
     from ntk_conditioning.networks import own  # only where it is needed: torch takes seconds
 
@@ -173,7 +174,7 @@ def _own_network(run: Run, name: str, values: Config, place: str) -> Iterator[st
             if d is not None:
                 own.require_trainable(run.models[name], **size, activation=sigma, outputs=outputs)
         except UserError as error:
-            yield f"{place}: {name} on {dataset}: {error}"
+            yield f"{at}: {name} on {dataset}: {error}"
             return
 
 

@@ -62,8 +62,8 @@ def with_defaults(values: Any, schema: Config, root: Config | None = None) -> An
     if not isinstance(values, Mapping):
         return values
     known, other = schema.get("properties", {}), schema.get("additionalProperties") or {}
-    absent = {key: each["default"] for key, each in known.items() if "default" in each}
-    given = {k: with_defaults(each, known.get(k, other), root) for k, each in values.items()}
+    absent = {key: entry["default"] for key, entry in known.items() if "default" in entry}
+    given = {k: with_defaults(entry, known.get(k, other), root) for k, entry in values.items()}
     return absent | given
 
 
@@ -121,8 +121,8 @@ def _lines(error: jsonschema.ValidationError) -> Iterator[str]:
             whole = f"{key}.{name}".removeprefix(".")
             yield f"unknown key {whole!r}; {did_you_mean(name, known)}"
     elif fitting and isinstance(value, list | dict):
-        for each in fitting:
-            yield from _lines(each)
+        for cause in fitting:
+            yield from _lines(cause)
     else:
         reasons = dict.fromkeys(map(_reason, error.context or [error]))
         yield f"{key or 'the file'}: {', or '.join(reasons)}"

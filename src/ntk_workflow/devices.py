@@ -20,9 +20,9 @@ def torch_device(wanted: str) -> torch.device:
     """Return the device that ``--device`` means; a GPU is this process's alone until it ends."""
     # Slurm shows a job its own GPUs alone. Elsewhere one is chosen before anything starts CUDA,
     # whose driver reads the variable once.
-    found = torch.cuda.device_count() if wanted != "cpu" else 0
-    if found and "SLURM_JOB_ID" not in os.environ and not _held:
-        devices = os.environ.get(VISIBLE, ",".join(map(str, range(found)))).split(",")
+    available = torch.cuda.device_count() if wanted != "cpu" else 0
+    if available and "SLURM_JOB_ID" not in os.environ and not _held:
+        devices = os.environ.get(VISIBLE, ",".join(map(str, range(available)))).split(",")
         os.environ[VISIBLE] = hold_one(devices, Path(tempfile.gettempdir()))
     if wanted != "cpu" and torch.cuda.is_available():
         return torch.device("cuda")

@@ -86,7 +86,7 @@ def used_datasets(config: Mapping[str, Any]) -> list[str]:
     """Return the datasets of a run, each once."""
     studies = [config[key] for key in config if key.endswith("_study")]
     sections = [config, *studies, *(config["training"] or {}).values()]
-    return list(dict.fromkeys(chain(*(each.get("datasets", ()) for each in sections if each))))
+    return list(dict.fromkeys(chain(*(part.get("datasets", ()) for part in sections if part))))
 
 
 def refuse(message: str) -> NoReturn:

@@ -25,11 +25,11 @@ def made_by(bundle: Path, signers: Path | None = None) -> str:
     if not signature.is_file():
         raise UserError(f"{bundle}: not signed, there is no {signature}")
     keygen = ["ssh-keygen", "-s", str(signature), "-f", str(signers), "-Y"]
-    found = subprocess.run([*keygen, "find-principals"], capture_output=True, text=True)
-    if found.returncode:
+    answer = subprocess.run([*keygen, "find-principals"], capture_output=True, text=True)
+    if answer.returncode:
         by = f"by none of the keys of {signers}, or by one that has expired"
         raise UserError(f"{bundle}: {signature} is no signature, or {by}")
-    name = found.stdout.partition("\n")[0]
+    name = answer.stdout.partition("\n")[0]
     verify = [*keygen, "verify", "-I", name, "-n", NAMESPACE]
     with bundle.open("rb") as stream:
         done = subprocess.run(verify, stdin=stream, capture_output=True, text=True)

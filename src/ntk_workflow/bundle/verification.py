@@ -211,9 +211,9 @@ def run_workflow(
         entries = read_yaml(results.parents[1] / "workflow" / inside, trusted=False)
         for entry in entries.values():
             for keys, key in ((entry, "path"), (entry.get("options", {}), "alignments")):
-                place = (ROOT / keys.get(key, "")).resolve()
-                if not (place.is_relative_to(ROOT) and place.exists()):  # the author's own data
-                    keys[key] = f"…/{place.name}"
+                data = (ROOT / keys.get(key, "")).resolve()
+                if not (data.is_relative_to(ROOT) and data.exists()):  # the author's own
+                    keys[key] = f"…/{data.name}"
         settings["catalogues"].append(f"catalogue-{len(settings['catalogues'])}.yaml")
         text = yaml.safe_dump(entries)
         (folder / settings["catalogues"][-1]).write_text(text, encoding="utf-8")

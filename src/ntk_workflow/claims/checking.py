@@ -242,8 +242,8 @@ def _joined(claim: Claim, rows: pd.DataFrame, join: Join, table: pd.DataFrame) -
     try:
         return rows.merge(other, left_on=on, right_on=right, validate="m:1")
     except pd.errors.MergeError as error:
-        place = f"{claim.paper}: claim {claim.name}: join {join.prefix!r}"
-        raise UserError(f"{place}: {one_line(error)}") from None
+        where = f"{claim.paper}: claim {claim.name}: join {join.prefix!r}"
+        raise UserError(f"{where}: {one_line(error)}") from None
 
 
 def _selected(claim: Claim, table: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
@@ -272,5 +272,5 @@ def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> pd.Series:
             values = pd.Series(result, rows.index)
         return values if values.dtype == bool else pd.to_numeric(values).astype(float)
     except Exception as error:  # whatever pandas raises, of an expression of the user's own
-        place = f"{claim.paper}: claim {claim.name}: {expression!r}"
-        raise UserError(f"{place}: {one_line(error)}") from None
+        where = f"{claim.paper}: claim {claim.name}: {expression!r}"
+        raise UserError(f"{where}: {one_line(error)}") from None

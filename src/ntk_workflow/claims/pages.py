@@ -122,8 +122,8 @@ def _interval(claim: Claim, finding: Finding) -> str:
         return "one draw has no interval" if finding.cases else ""
     if low == high:
         return ""
-    of = "the mean (95 %, bootstrap)" if claim.statistic == "mean" else "another draw"
-    text = f"{_number(low)} to {_number(high)} for {of}"
+    spread = "the mean (95 %, bootstrap)" if claim.statistic == "mean" else "another draw"
+    text = f"{_number(low)} to {_number(high)} for {spread}"
     excluded = {"==": not low <= target <= high, "<=": low > target, ">=": high < target}
     if finding.verdict == checking.HOLDS and excluded.get(claim.comparison):
         text += f", which excludes {_number(target)}: only the tolerance allows it"
@@ -158,34 +158,34 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Describ
     for paper, checked in papers:
         sections = []
         for kind, (heading, words) in KINDS.items():
-            if group := [each for each in checked if each["claim"].kind == kind]:
+            if group := [result for result in checked if result["claim"].kind == kind]:
                 section = {"kind": kind, "heading": heading, "words": words}
                 sections.append(section | {"checked": group, "counts": counts(group)})
-        by_name = {each["claim"].name: each for each in checked}
+        by_name = {result["claim"].name: result for result in checked}
         coverage = [
             (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
             for statement, claims in paper.coverage.items()
         ]
         values.append((paper, checked, sections, coverage))
-    outcomes = counts([each for _, checked in papers for each in checked])
+    outcomes = counts([result for _, checked in papers for result in checked])
     texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
     return render(template, papers=values, **texts)
 
 
 def counts(checked: Sequence[Described]) -> dict[str, tuple[int, str]]:
     """Return how often every outcome is there, and the words for it."""
-    found = Counter(each["outcome"] for each in checked)
+    numbers = Counter(result["outcome"] for result in checked)
     return {
-        key: (found[key], key if found[key] == 1 else words)
+        key: (numbers[key], key if numbers[key] == 1 else words)
         for key, (_, _, words) in MARKS.items()
-        if found[key]
+        if numbers[key]
     }
 
 
 def _experiment(where: Sequence[str]) -> str:
     """Return in words which measurements of numerical experiments are selected."""
     names = re.findall(r"'([^']+)'", " ".join(STATEMENTS.findall(" and ".join(where))))
-    alike = os.path.commonprefix([f"{each}_" for each in names])  # noqa: RUF071, these are no paths
+    alike = os.path.commonprefix([f"{text}_" for text in names])  # noqa: RUF071, these are no paths
     alike = alike.rpartition("_")[0]
     return name(alike) if alike else " or ".join(map(name, names))
 

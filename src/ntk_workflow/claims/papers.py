@@ -87,10 +87,10 @@ class Paper:
     @property
     def coverage(self) -> dict[str, list[Claim]]:
         """The claims of each statement: those whose place names it as a whole."""
-        names = {each: re.compile(rf"\b{re.escape(each)}(?![\w.(]*\d)") for each in self.statements}
+        names = {s: re.compile(rf"\b{re.escape(s)}(?![\w.(]*\d)") for s in self.statements}
         return {
-            each: [claim for claim in self.claims if name.search(claim.place)]
-            for each, name in names.items()
+            statement: [claim for claim in self.claims if name.search(claim.place)]
+            for statement, name in names.items()
         }
 
     @property
@@ -171,7 +171,7 @@ def _mistakes(paper: Paper) -> Iterator[str]:
         expressions += [("joins.on", name) for join in claim.joins for name in join.on]
         expressions += [("joins.where", part) for join in claim.joins for part in join.where]
         expressions += [("joins.previous", join.previous or "0") for join in claim.joins]
-        expressions += [("conditions.where", each.where) for each in claim.conditions]
+        expressions += [("conditions.where", condition.where) for condition in claim.conditions]
         expressions += [("paper_size", claim.paper_size or "0")]
         for key, text in expressions:
             place = f"claim {claim.name}: {key}"

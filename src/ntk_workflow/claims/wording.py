@@ -50,11 +50,9 @@ def in_words(expression: str, columns: Mapping[str, str] | None = None) -> str:
     >>> in_words("statement == 'chebyshev' and width == width.max()")
     'statement = chebyshev and largest width'
     """
-    own = columns or {}
+    labels = columns or {}
     number = r"\b\d[\d.]*(e[-+]?\d+)?\b"
-    text = re.sub(number, lambda found: f"{float(found[0]):.10g}", expression.strip())
+    text = re.sub(number, lambda match: f"{float(match[0]):.10g}", expression.strip())
     for pattern, words in PHRASES.items():
         text = re.sub(pattern, words, text)
-    return re.sub(
-        r"'([^']*)'|\b[^\W\d]\w*", lambda word: own.get(word[0]) or name(word[1] or word[0]), text
-    )
+    return re.sub(r"'([^']*)'|\b[^\W\d]\w*", lambda w: labels.get(w[0]) or name(w[1] or w[0]), text)

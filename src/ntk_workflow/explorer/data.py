@@ -51,8 +51,8 @@ def depth(tables: Tables) -> pd.DataFrame:
     rows = rows.rename(columns={**names, "numerical_rank_min": "rank"})
     if "angles" in tables:
         angles = tables["angles"].groupby(DEPTH_KEY)["min_angle"]
-        found = angles.agg(angle="mean", angle_low="min", angle_high="max").reset_index()
-        rows = rows.merge(found, on=DEPTH_KEY, how="outer")
+        ranges = angles.agg(angle="mean", angle_low="min", angle_high="max").reset_index()
+        rows = rows.merge(ranges, on=DEPTH_KEY, how="outer")
     kept = ["width", "n", "seeds", "kappa", "low", "high", "rank", "floor", "lambda_max"]
     kept += ["angle", "angle_low", "angle_high", "key"]
     return keyed(rows, DEPTH_KEY).reindex(columns=[*DEPTH_KEY, *kept])
@@ -60,7 +60,7 @@ def depth(tables: Tables) -> pd.DataFrame:
 
 def spectra(tables: Tables) -> pd.DataFrame:
     """Return eigenvalues over the largest one by rank, of the first block of every seed."""
-    found = [pd.DataFrame()]
+    blocks = [pd.DataFrame()]
     for row in tables.get("spectra", pd.DataFrame()).to_dict("records"):
         if row["eigenvalues"] is not None and row["block"] == 0:
             shares = np.asarray(row["eigenvalues"]) / row["eigenvalues"][0]
@@ -69,8 +69,8 @@ def spectra(tables: Tables) -> pd.DataFrame:
             points["share"] = shares[points["rank"] - 1]
             cell = {key: row[key] for key in (*DEPTH_KEY, "seed")}
             points = points.assign(**cell, floor=row["resolution_floor"] / row["eigenvalues"][0])
-            found.append(points[points["share"] > points["floor"] / 10])  # others are noise
-    return pd.concat(found)
+            blocks.append(points[points["share"] > points["floor"] / 10])  # others are noise
+    return pd.concat(blocks)
 
 
 def training(tables: Tables) -> pd.DataFrame:
@@ -107,9 +107,9 @@ def laws(tables: Tables) -> pd.DataFrame:
     for name in ("x", "y"):  # with the ends of the cells of the grid in a logarithmic scale
         points = np.sort(rows[name].unique())
         steps = np.sqrt(points[1:] / points[:-1]) if len(points) > 1 else np.array([1.1])
-        place = np.searchsorted(points, rows[name])
-        rows[f"{name}_low"] = rows[name] / np.insert(steps, 0, steps[0])[place]
-        rows[f"{name}_high"] = rows[name] * np.append(steps, steps[-1])[place]
+        index = np.searchsorted(points, rows[name])
+        rows[f"{name}_low"] = rows[name] / np.insert(steps, 0, steps[0])[index]
+        rows[f"{name}_high"] = rows[name] * np.append(steps, steps[-1])[index]
     return rows
 
 
@@ -126,11 +126,11 @@ def places(tables: Tables) -> pd.DataFrame:
     rows = rows.assign(log=np.log10(rows["kappa"].astype(float)))
     by_place = rows.groupby(MAP_KEY)[["effective_dimension", "mean_cosine"]].mean()
     logs = rows.groupby([*MAP_KEY, "depth"])["log"].mean().unstack("depth").add_prefix("depth_")
-    found = logs.join(by_place).reset_index()
-    data = found["shape"] == "data"
-    found["x"] = found["n"] / found["effective_dimension"].where(data, found["d"])
-    found["y"] = 1 - found["mean_cosine"].where(data, found["parameter"]).clip(lower=0)
-    return keyed(found, MAP_KEY)
+    measured = logs.join(by_place).reset_index()
+    data = measured["shape"] == "data"
+    measured["x"] = measured["n"] / measured["effective_dimension"].where(data, measured["d"])
+    measured["y"] = 1 - measured["mean_cosine"].where(data, measured["parameter"]).clip(lower=0)
+    return keyed(measured, MAP_KEY)
 
 
 def pairs() -> pd.DataFrame:
@@ -150,7 +150,7 @@ def pairs() -> pd.DataFrame:
 def claims(tables: Tables, papers: Sequence[Paper]) -> list[dict[str, Any]]:
     """Return the claims with their verdicts, and the ``keys`` of their rows by view."""
     written = {(paper.name, claim.name): claim for paper in papers for claim in paper.claims}
-    found = []
+    listed = []
     for row in tables.get("claims", pd.DataFrame()).to_dict("records"):
         claim, keys = written.get((row["paper"], row["claim"])), {}
         view = EXPLORED.get(claim.table) if claim else None
@@ -158,8 +158,8 @@ def claims(tables: Tables, papers: Sequence[Paper]) -> list[dict[str, Any]]:
             rows = rows_of(claim, tables)
             if not rows.empty:
                 keys[view] = sorted({*keyed(rows, KEYS[view])["key"]})
-        found.append({name: plain(row[name]) for name in CLAIM_COLUMNS} | {"keys": keys})
-    return found
+        listed.append({name: plain(row[name]) for name in CLAIM_COLUMNS} | {"keys": keys})
+    return listed
 
 
 def keyed(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

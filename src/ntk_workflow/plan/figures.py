@@ -24,7 +24,7 @@ def switched_off(run: Run, figure: str) -> list[str]:
     needed = [STUDY_OF[table] for table in spec["tables"] if table in STUDY_OF]
     off = [study for study in needed if not run.section(study)]
     patterns = spec.get("experiments")
-    shown = [name for each in patterns or [] for name in fnmatch.filter(run.experiments, each)]
+    shown = list(chain(*(fnmatch.filter(run.experiments, p) for p in patterns or ())))
     if patterns and not fnmatch.filter(shown, patterns[0]):
         off.append(f"training.{patterns[0].removesuffix('*')}")
     for table, key in ASKED_FOR.items():
@@ -44,7 +44,7 @@ def tables_of(run: Run, figure: str) -> dict[str, list[str]]:
     Of trained networks there is one for each of the experiments that match the figure's patterns.
     """
     spec = run.figures[figure]
-    matching = [fnmatch.filter(run.experiments, each) for each in spec.get("experiments", ())]
+    matching = [fnmatch.filter(run.experiments, pattern) for pattern in spec.get("experiments", ())]
     shown = dict.fromkeys(chain(*matching))
     files = {table: [run.path("tables", f"{table}.parquet")] for table in spec["tables"]}
     for table in set(files) & set(TRAINING_TABLES):

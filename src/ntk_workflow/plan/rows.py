@@ -87,8 +87,8 @@ def network_options(run: Run, model: str) -> list[str]:
     """Return a training's network as options, with the file of the user's own."""
     options = ["--model", model]
     if model in run.models:
-        own = run.config["models"][model]
-        options += [f"--model-file={own['file']}", f"--model-function={own['function']}"]
+        network = run.config["models"][model]
+        options += [f"--model-file={network['file']}", f"--model-function={network['function']}"]
     return options
 
 
@@ -100,7 +100,7 @@ def architecture_options(run: Run, architecture: str, study: Mapping[str, Any]) 
     return ["--hidden", *map(str, network["hidden"]), *dense, *classes]
 
 
-def code(run: Run, programs: Iterable[str], own: Iterable[str] = ()) -> str:
+def code(run: Run, programs: Iterable[str], user_files: Iterable[str] = ()) -> str:
     """Return the digest of programs of the workflow, what they import, and files of the user's."""
     paths = (run.home + program for program in programs)
-    return digests.source_digest(*paths, *own, source=run.source / "src")
+    return digests.source_digest(*paths, *user_files, source=run.source / "src")

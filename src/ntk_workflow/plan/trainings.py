@@ -37,13 +37,13 @@ def settings(run: Run, w: Any, **changes: Any) -> TrainingSettings:
     for name in (w.dataset, w.model):  # where both have an exception, the model's is taken
         values |= overrides.get(name, {})
     image = run.image(w.dataset) if kind_of(w.model).by_modules else None
-    found = TrainingSettings.from_config(values, image=image)
+    job = TrainingSettings.from_config(values, image=image)
     if samples_for_tests(run, w.dataset):
         changes["test_share"] = 0.0
     if seed := w.get("per_seed", "").removeprefix("/seed-"):
-        critical = found.seeds if found.rate_unit == "smallest_critical" else ()
+        critical = job.seeds if job.rate_unit == "smallest_critical" else ()
         changes |= {"seeds": (int(seed),), "critical_seeds": critical}
-    return replace(found, **changes)
+    return replace(job, **changes)
 
 
 def setting_options(run: Run, w: Any, **changes: Any) -> list[str]:
@@ -64,7 +64,8 @@ def datasheets(run: Run, dataset: str) -> list[str]:
 
 def experiments(run: Run, *, along: bool) -> str:
     """Return a pattern of the experiments whose kernels are measured along training, or not."""
-    names = [name for name, of in run.experiments.items() if bool(of["kernels_along"]) == along]
+    measured = {name: bool(values["kernels_along"]) for name, values in run.experiments.items()}
+    names = [name for name in measured if measured[name] == along]
     return "|".join(names) or "(?!)"
 
 

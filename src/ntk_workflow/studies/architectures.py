@@ -55,6 +55,6 @@ def architecture_options(config: Config, image: tuple[int, int, int] | None) -> 
         for width in network["widths"]:
             options += ["--network", name, *map(str, [width, *network["depths"]])]
         if name in config["models"]:
-            own = config["models"][name]
-            options += ["--own-network", name, own["file"], own["function"]]
+            network = config["models"][name]
+            options += ["--own-network", name, network["file"], network["function"]]
     return options

@@ -17,9 +17,9 @@ def checks(run: Run, study: str = STUDY) -> Iterator[str]:
     section, architectures = run.config[study], run.config["architectures"]
     yield from names(run, study, labels="the study needs two classes", infinite=False)
     for index, name in enumerate(section["architectures"]):
-        place = f"{study}.architectures[{index}]"
+        at = f"{study}.architectures[{index}]"
         if name not in architectures:
-            yield f"{place}: unknown architecture {name!r}; {did_you_mean(name, architectures)}"
+            yield f"{at}: unknown architecture {name!r}; {did_you_mean(name, architectures)}"
         elif "m" not in architectures[name]["hidden"]:
             problem = f"no width of {name} is m, the one that varies; put m in"
             yield f"architectures.{name}.hidden: {problem}"

@@ -53,8 +53,8 @@ def checks(run: Run, experiment: str) -> Iterator[str]:
 
 
 def _samples(run: Run, name: str, values: Config, where: str) -> Iterator[str]:
-    own = f"overrides.{name}." if "samples" in values["overrides"].get(name, {}) else ""
-    yield from enough(run, values["samples"], name, f"{where}{own}samples")
+    prefix = f"overrides.{name}." if "samples" in values["overrides"].get(name, {}) else ""
+    yield from enough(run, values["samples"], name, f"{where}{prefix}samples")
     tested = "test_x" in run.catalogue.get(name, {}).get("files", {})
     if values["criterion"] == "test_accuracy" and not (tested or values["test_share"]):
         problem = f"{name} has no test samples; give a test_share or another criterion"
