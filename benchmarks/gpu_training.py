@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
-from benchmarks import figures, machine
 from benchmarks.gpu import complete, device_facts, require_device
 from benchmarks.loops import (
     CLASSES,
@@ -21,16 +19,14 @@ from benchmarks.loops import (
     require_same_weights,
     weights,
 )
-from benchmarks.report import Target, spread_text, table, target_rows, target_table
+from benchmarks.report import machine_facts, spread_text, table
 from benchmarks.settings import Settings
-from benchmarks.timing import interleaved, ratio, spread, stopwatch
+from benchmarks.timing import interleaved, ratio, ratios, spread, stopwatch
 from benchmarks.training import COMPARED_STEPS, most_epochs, shrunk
-from ntk_conditioning import plotting
 from ntk_conditioning.networks import activations, architectures
 from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.modules import make_network
-from ntk_conditioning.plotting import label_line_ends
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
@@ -81,9 +77,8 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
         for depth in depths
     ]
     return {
-        "machine": machine.facts(settings.threads),
+        "machine": machine_facts(settings.threads),
         "device": device_facts(device),
-        "targets": target_rows(judge(points)),
         "points": points,
         "modules": modules,
     }
@@ -104,7 +99,7 @@ def measure_depth(
         ensemble.advance()  # epoch 0 is an evaluation
         calls[name] = ensemble.advance
     calls["torch"] = PlainLoop(problem, weights(ensemble), device=device).epoch
-    products = Products(problem, together=True, device=device)
+    products = Products(problem, device=device)
     calls["products"] = products.epoch
     methods = {name: stopwatch(complete(call, device)) for name, call in calls.items()}
     with full_precision(tf32=tf32):
@@ -119,11 +114,7 @@ def measure_depth(
         "steps": problem.steps,
         "differences": differences,
         "seconds": seconds,
-        "over_together": {
-            name: ratio(taken, seconds["together"])
-            for name, taken in seconds.items()
-            if name != "together"
-        },
+        "over_together": ratios(seconds, "together"),
         "share_of_products": ratio(seconds["products"], seconds["together"]),
         "gflops": spread(1e-9 * flops / taken for taken in seconds["together"]),
     }
@@ -207,21 +198,6 @@ def _operations(model: str, *, depth: int, width: int, n: int) -> float:
     return 6.0 * n * architectures.sizes(model, d=int(np.prod(IMAGE)), **shape).products
 
 
-def judge(points: list[dict[str, Any]]) -> list[Target]:
-    """Return a target for each depth and precision."""
-    return [
-        Target(
-            "one network after another over all together: "
-            f"{point['networks']} networks, depth {point['depth']}, {point['precision']}",
-            "at least",
-            8,
-            point["over_together"]["separate"]["median"],
-            " ×",
-        )
-        for point in points
-    ]
-
-
 def markdown(result: dict[str, Any]) -> str:
     """Return the section of benchmarks/README.md."""
     first, device = result["points"][0], result["device"]
@@ -240,9 +216,7 @@ def markdown(result: dict[str, Any]) -> str:
         f"Rounds: {len(first['seconds']['together'])}. In TF32 weights may differ by {SAME_TF32} "
         "of their move.",
         "Only networks together have their steps recorded and replayed as a CUDA graph.",
-        *([result["note"]] if "note" in result else []),
         "",
-        *target_table(result["targets"]),
         *table(
             ("precision", "depth", "", "seconds", "steps a second", "over all together"),
             [row for point in result["points"] for row in rows(point)],
@@ -303,29 +277,3 @@ def rows(point: dict[str, Any]) -> list[tuple[object, ...]]:
         )
         for name, label in LABELS.items()
     ]
-
-
-def figure(result: dict[str, Any]) -> Figure:
-    """Return how much faster all networks together are, and their share of the products' rate."""
-    drawn, (over, share) = figures.canvas(columns=2)
-    colors = dict(zip(PRECISIONS, (figures.OURS, "#D55E00"), strict=True))
-    ends: dict[Any, list[tuple[float, float, str, str]]] = {over: [], share: []}
-    for precision, color in colors.items():
-        points = [point for point in result["points"] if point["precision"] == precision]
-        depths = [point["depth"] for point in points]
-        for ax, spreads in (
-            (over, [point["over_together"]["separate"] for point in points]),
-            (share, [point["share_of_products"] for point in points]),
-        ):
-            figures.spread_line(ax, depths, spreads, color=color)
-            ends[ax].append((depths[-1], spreads[-1]["median"], precision, color))
-            ax.set_xlabel(plotting.DEPTH)
-            ax.set_xticks(depths)
-    over.set_ylim(bottom=0)
-    over.set_ylabel("one by one over together")
-    figures.target_line(over, 8)
-    share.set_ylim(0, 1.05)
-    share.set_ylabel("share of the products' rate")
-    for ax, labels in ends.items():
-        label_line_ends(ax, labels, fontsize=7)
-    return drawn

@@ -1,4 +1,4 @@
-"""The network and the data that are measured, what they cost at least, and equality of results."""
+"""The networks and the data that are measured, their least cost, and equality of results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from benchmarks import networks
+from benchmarks.settings import Settings
 from benchmarks.timing import spread, stopwatch
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
-
-GEMM_SIZE = 4096
 
 # float64: some thousand roundings of the largest entry. float32 cannot be compared by entries: one
 # of the n · width · depth pre-activations that changes its sign moves a row of the kernel by 1e-2.
@@ -74,8 +74,15 @@ class Problem:
 
     @property
     def flops(self) -> float:
-        """The flops that no method can avoid."""
-        return needed_flops(self.n, self.d, self.width, self.depth)
+        """The flops that no method can avoid: both passes, and half of each n × n product.
+
+        Forward d · width and depth - 1 times width² weights, back all but the first of these; no
+        output is needed, and the last layer's delta is 1. The products are those of depth + 1
+        alphas and of depth deltas; entrywise work is not counted.
+        """
+        n, d, width, depth = self.n, self.d, self.width, self.depth
+        passes = 2 * n * (d * width + 2 * (depth - 1) * width**2)
+        return passes + n**2 * (d + 2 * depth * width)
 
     @property
     def kernel_bytes(self) -> int:
@@ -83,17 +90,38 @@ class Problem:
         return self.n**2 * np.dtype(self.dtype).itemsize
 
 
-def needed_flops(n: int, d: int, width: int, depth: int) -> float:
-    """Return the flops that no method can avoid: both passes, and half of each n × n product.
+#: What the networks of `networks.NETWORKS` are called in tables.
+TITLES = {"cnn": "CNN", "resnet20": "ResNet-20", "vit": "ViT"}
 
-    Forward d · width and depth - 1 times width² weights, back all but the first of these; no
-    output is needed, and the last layer's delta is 1. The products are those of depth + 1 alphas
-    and of depth deltas; entrywise work is not counted.
-    """
-    maps = d * width + (depth - 1) * width**2
-    passes = 2 * n * maps + 2 * n * (depth - 1) * width**2
-    products = n**2 * (d + depth * width) + n**2 * depth * width
-    return passes + products
+
+@dataclass(frozen=True)
+class ModuleProblem:
+    """One of `networks.NETWORKS` on ``n`` images."""
+
+    name: str
+    n: int
+    dtype: str = "float64"
+
+    def __str__(self) -> str:
+        return f"{TITLES[self.name]}, n {self.n:,}, {self.dtype}"
+
+    def network(self) -> nn.Module:
+        """The network."""
+        return networks.build(self.name, getattr(torch, self.dtype))
+
+    def data(self) -> Tensor:
+        """The images (n, 3, 32, 32)."""
+        return networks.images(self.n, getattr(torch, self.dtype))
+
+    def save(self, path: Path) -> None:
+        """Write the network's name, its parameters and the images for another process."""
+        parameters = {name: p.detach().numpy() for name, p in self.network().named_parameters()}
+        np.savez(path, network=self.name, x=self.data().numpy(), **parameters)
+
+    @property
+    def kernel_bytes(self) -> int:
+        """The size of the kernel."""
+        return self.n**2 * np.dtype(self.dtype).itemsize
 
 
 def gemm(dtype: str, *, size: int, device: torch.device | str = "cpu") -> Callable[[], object]:
@@ -103,14 +131,19 @@ def gemm(dtype: str, *, size: int, device: torch.device | str = "cpu") -> Callab
     return lambda: torch.mm(a, a, out=out)
 
 
-def gemm_rates(*, size: int, rounds: int) -> dict[str, dict[str, float]]:
+def gemm_rates(settings: Settings) -> dict[str, dict[str, float]]:
     """Return the rates of a square product in this process, in GFLOP/s, by type."""
-    rates = {}
+    rates, size = {}, gemm_size(settings)
     for dtype in ("float64", "float32"):
         timed = stopwatch(gemm(dtype, size=size))
         timed()
-        rates[dtype] = spread(2e-9 * size**3 / timed() for _ in range(rounds))
+        rates[dtype] = spread(2e-9 * size**3 / timed() for _ in range(settings.rounds))
     return rates
+
+
+def gemm_size(settings: Settings) -> int:
+    """Return the side of the square matrices whose product is the measure of speed."""
+    return 256 if settings.quick else 4096
 
 
 def require_same_kernel(
