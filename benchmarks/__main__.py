@@ -18,6 +18,7 @@ from benchmarks import report
 from benchmarks.gpu import NoDeviceError
 from benchmarks.settings import Settings, hold_process
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.files import write_text
 
 NAMES = (
     "block",
@@ -36,7 +37,6 @@ def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = arguments.add_argument
@@ -47,21 +47,12 @@ def parser() -> argparse.ArgumentParser:
         "--peer",
         action="append",
         default=[],
-        type=peer,
         metavar="jax=PYTHON",
         help="the Python of an environment that has a peer (jax, nngeometry), in place of .peers/",
     )
     add("--quick", action="store_true", help="tiny sizes, to see that all works; kept nowhere")
-    add("--folder", type=Path, help="where to write, if not in benchmarks/")
     add("--redraw", action="store_true", help="only write the sections of README.md anew")
     return arguments
-
-
-def peer(text: str) -> tuple[str, Path]:
-    name, _, python = text.partition("=")
-    if name not in ("jax", "nngeometry") or not python:
-        raise argparse.ArgumentTypeError(f"{text!r} is not jax=PYTHON or nngeometry=PYTHON")
-    return name, Path(python)
 
 
 def run(name: str, settings: Settings, folder: Path, *, redraw: bool = False) -> None:
@@ -70,9 +61,11 @@ def run(name: str, settings: Settings, folder: Path, *, redraw: bool = False) ->
     if redraw:
         result = json.loads((folder / "results" / f"{name}.json").read_text(encoding="utf-8"))
     else:
-        # Through JSON, so that a section does not change when it is redrawn.
-        result = json.loads(json.dumps(report.rounded(module.measure(settings))))
-        report.write_result(name, result, folder)
+        # Through JSON and rounded, so that a section does not change when it is redrawn.
+        text = json.dumps(module.measure(settings))
+        result = json.loads(text, parse_float=lambda number: float(f"{float(number):.6g}"))
+        text = json.dumps(result, indent=2, ensure_ascii=False)
+        write_text(folder / "results" / f"{name}.json", text + "\n")
     report.write_section(name, module.TITLE, module.markdown(result), folder)
     log.info("%s: written into %s", name, folder)
 
@@ -82,10 +75,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = [name for name in args.names if name not in NAMES]
     if unknown:
         parser().error(f"no benchmark is called {unknown[0]}; they are {', '.join(NAMES)}")
+    peers = dict(text.partition("=")[::2] for text in args.peer)
+    if not peers.keys() <= {"jax", "nngeometry"}:
+        parser().error("--peer takes jax=PYTHON or nngeometry=PYTHON")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     hold_process(args.threads)
-    settings = Settings(args.threads, args.rounds, args.quick, dict(args.peer))
-    folder = args.folder or (Path(tempfile.mkdtemp()) if args.quick else report.HERE)
+    settings = Settings(args.threads, args.rounds, args.quick, peers)
+    folder = Path(tempfile.mkdtemp()) if args.quick else report.HERE
     failed = False
     for name in args.names or NAMES:
         try:

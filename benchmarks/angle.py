@@ -1,14 +1,12 @@
 """The smallest gradient angle over all pairs, against the arccosine of the kernel's entries."""
 
-import logging
 import math
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor
 
-from benchmarks.memory import peak
+from benchmarks.memory import peak_on
 from benchmarks.problem import Problem, gemm_rates, require_near
 from benchmarks.report import machine_facts, machine_sentence, spread_text, table
 from benchmarks.settings import Settings
@@ -23,7 +21,6 @@ DEPTH = 5
 
 # arccos turns a rounding of the cosine into one of the angle, which is of the order of 1 here.
 SAME = 1e-9
-log = logging.getLogger("benchmarks")
 
 
 def arccosine(mlp: MLP, x: Tensor) -> float:
@@ -51,14 +48,13 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 def measure_size(problem: Problem, settings: Settings) -> dict[str, Any]:
     mlp, x = problem.network(), problem.data()
-    log.info("%s", problem)
     methods = {"ours": stopwatch(lambda: empirical.min_angle(mlp, x))}
     angle = empirical.min_angle(mlp, x).angle
     if problem.n <= LARGEST_KERNEL:
         require_near(f"{problem}: angles", abs(arccosine(mlp, x) / angle - 1), SAME)
         methods["arccosine"] = stopwatch(lambda: arccosine(mlp, x))
     seconds = interleaved(methods, rounds=settings.rounds)
-    memory = peak(prepare, problem, threads=settings.threads)
+    memory = peak_on(empirical.min_angle, problem, small=64, threads=settings.threads)
     return {
         **asdict(problem),
         "angle": angle,
@@ -67,14 +63,6 @@ def measure_size(problem: Problem, settings: Settings) -> dict[str, Any]:
         "peak_bytes": memory and memory.growth,
         "process_bytes": memory and memory.process,
     }
-
-
-def prepare(problem: Problem) -> Callable[[], object]:
-    """Return the call whose memory is measured, after a small one."""
-    small = replace(problem, n=64)
-    empirical.min_angle(small.network(), small.data())
-    mlp, x = problem.network(), problem.data()
-    return lambda: empirical.min_angle(mlp, x)
 
 
 def markdown(result: dict[str, Any]) -> str:

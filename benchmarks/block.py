@@ -16,10 +16,8 @@ from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratios, spread, stopwatch
 from benchmarks.workers import PEERS, PeerUnavailableError
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.spectra.conditioning import conditioning
 
 TITLE = "One kernel block against the peers"
-OURS = {"ours": "this project", "ours_conditioned": "this project, with the condition number"}
 log = logging.getLogger("benchmarks")
 
 
@@ -29,30 +27,18 @@ class Case:
 
     problem: Problem | ModuleProblem
     peers: tuple[str, ...]
-    conditioned: bool = False
 
 
-SLOW = (
-    "torch_func",
-    "torch_func_products",
-    "neural_tangents_products",
-    "modules_torch_func",
-    "modules_neural_tangents",
-)
+SLOW = ("torch_func", "modules_torch_func", "modules_neural_tangents")
 FAST = ("neural_tangents", "nngeometry")
 CASES = (
     Case(Problem(512, 10, "float32"), ("torch_func", *FAST)),
     Case(Problem(2000, 10), FAST),
-    Case(Problem(512, 10), FAST, conditioned=True),
+    Case(Problem(512, 10), FAST),
     Case(Problem(2000, 10, "float32"), FAST),
     Case(Problem(512, 1, "float32"), ("torch_func", *FAST)),
-    # These take too long for any larger size.
-    Case(Problem(64, 3, "float32"), ("torch_func_products", "neural_tangents_products")),
 )
-QUICK = (
-    Case(Problem(24, 2, d=8, width=16), ("torch_func", "torch_func_products", *FAST), True),
-    Case(Problem(24, 2, d=8, width=16), ("neural_tangents_products",)),
-)
+QUICK = (Case(Problem(24, 2, d=8, width=16), ("torch_func", *FAST)),)
 
 
 def measure(settings: Settings) -> dict[str, Any]:
@@ -77,8 +63,6 @@ def measure_case(
     network, x = problem.network(), problem.data()
     kernel = ntk(network, x).numpy()
     methods = {"ours": stopwatch(lambda: ntk(network, x))}
-    if case.conditioned:
-        methods["ours_conditioned"] = stopwatch(lambda: conditioning(ntk(network, x).numpy()))
     missing, differences, versions = {}, {}, {}
     with ExitStack() as stack:
         file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "problem.npz"
@@ -106,14 +90,6 @@ def measure_case(
     }
 
 
-def heading(problem: dict[str, Any]) -> str:
-    """Return a problem in words."""
-    return (
-        f"n {problem['n']:,}, d {problem['d']}, width {problem['width']}, depth "
-        f"{problem['depth']}, {problem['dtype']}"
-    )
-
-
 def markdown(result: dict[str, Any]) -> str:
     """Return the section of benchmarks/README.md."""
     lines = [
@@ -127,15 +103,15 @@ def markdown(result: dict[str, Any]) -> str:
         "",
     ]
     for case in result["cases"]:
-        lines += case_lines(case, heading(case["problem"]))
+        lines += case_lines(case, Problem(**case["problem"]))
     return "\n".join([*lines, *peers_line(result)])
 
 
-def case_lines(case: dict[str, Any], title: str) -> list[str]:
+def case_lines(case: dict[str, Any], title: object) -> list[str]:
     """Return the times of one case under its title."""
     rows = [
         (
-            OURS.get(name) or PEERS[name].label,
+            "this project" if name == "ours" else PEERS[name].label,
             spread_text(spread(taken)),
             spread_text(case["ratios"][name]) if name in case["ratios"] else "1",
             ", ".join(
@@ -155,14 +131,7 @@ def case_lines(case: dict[str, Any], title: str) -> list[str]:
 
 
 def peers_line(result: dict[str, Any]) -> list[str]:
-    """Return the versions of the packages that only peers use."""
-    versions = {
-        package: number
-        for case in result["cases"]
-        for packages in case["versions"].values()
-        for package, number in packages.items()
-        if package not in result["machine"]["versions"]
-    }
-    if not versions:
-        return []
-    return ["Peers: " + ", ".join(f"{k} {v}" for k, v in sorted(versions.items())) + ".", ""]
+    """Return the versions of the peers' packages."""
+    packages = [versions for case in result["cases"] for versions in case["versions"].values()]
+    texts = sorted({f"{name} {number}" for v in packages for name, number in v.items()})
+    return [f"Peers: {', '.join(texts)}.", ""] if texts else []

@@ -67,13 +67,6 @@ METHODS: dict[str, Callable[..., Extremes]] = {
 }
 
 
-def kernel(n: int) -> Kernel:
-    """Return the NTK (n, n) on Gaussian samples of unit norm."""
-    problem = Problem(n, **KERNEL)
-    x = problem.data()
-    return empirical.ntk(problem.network(), x / torch.linalg.vector_norm(x, dim=1)[:, None]).numpy()
-
-
 def measure(settings: Settings) -> dict[str, Any]:
     """Return times, memory and agreement of all methods by size.
 
@@ -91,17 +84,15 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 def measure_size(n: int, most: dict[str, int], settings: Settings) -> dict[str, Any]:
     """Return the measurements of one kernel; ``most`` rounds of each method."""
-    k = kernel(n)
+    problem = Problem(n, **KERNEL)
+    x = torch.nn.functional.normalize(problem.data())
+    k = empirical.ntk(problem.network(), x).numpy()
     log.info("kernel of %d samples", n)
     extremes: dict[str, Extremes] = {}
 
     def timed(name: str) -> Callable[[], float]:
         METHODS[name](k[:64, :64].copy())  # warms up
-
-        def call() -> None:
-            extremes[name] = METHODS[name](k)
-
-        return stopwatch(call)
+        return stopwatch(lambda: extremes.update({name: METHODS[name](k)}))
 
     seconds = interleaved({name: timed(name) for name in most}, rounds=settings.rounds, most=most)
     return {

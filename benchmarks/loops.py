@@ -56,12 +56,10 @@ class Networks:
 
     @property
     def members(self) -> list[Member]:
-        """The networks."""
         return [Member(seed, rate) for seed in range(1, 1 + self.seeds) for rate in self.rates]
 
     @property
     def activation(self) -> Activation:
-        """ReLU."""
         return activations.get("relu")
 
     @property
@@ -89,15 +87,11 @@ class Networks:
         device: torch.device | str = "cpu",
     ) -> Ensemble:
         """Our ensemble, before any training; it is evaluated at the ends only."""
+        codes = {"outputs": "classes", "classes": CLASSES}
+        codes |= {"dtype": torch.float32, "device": device}
         return Ensemble(
             Architecture(self.depth, self.width, self.activation),
-            make_loss(
-                "cross_entropy",
-                outputs="classes",
-                classes=CLASSES,
-                dtype=torch.float32,
-                device=device,
-            ),
+            make_loss("cross_entropy", **codes),
             self.members,
             dict.fromkeys(range(1, 1 + self.seeds), self.samples(device)),
             course=Course(epochs=epochs, batch_size=self.batch, evaluate_every=epochs),
@@ -109,6 +103,16 @@ def weights(ensemble: Ensemble) -> Weights:
     """Return the weights of an ensemble."""
     state = ensemble.state()
     return [state[name] for name in state if name.startswith("weights_")]
+
+
+def trained_weights(
+    problem: Networks, *, together: bool, device: torch.device | str = "cpu"
+) -> Weights:
+    """Return the weights of our ensemble after an epoch."""
+    ensemble = problem.ensemble(epochs=1, together=together, device=device)
+    while not ensemble.finished:
+        ensemble.advance()
+    return weights(ensemble)
 
 
 class Layer(nn.Module):
@@ -164,8 +168,9 @@ class PlainLoop:
         batches = torch.from_numpy(order).to(x.device).split(self._batch)
         return ((x[rows], y[rows]) for rows in batches)
 
-    def weights(self) -> Weights:
-        """Return the weights of all networks."""
+    def trained_weights(self) -> Weights:
+        """Return the weights of all networks after an epoch."""
+        self.epoch()
         networks = (network.parameters() for _, network, _ in self._trained)
         by_layer = zip(*networks, strict=True)
         return [np.stack([w.numpy(force=True) for w in layer]) for layer in by_layer]
@@ -204,7 +209,7 @@ class Products:
 
 
 def require_same_weights(
-    name: str, found: Weights, reference: Weights, start: Weights, *, same: float = SAME
+    name: str, found: Weights, reference: Weights, start: Weights, same: float = SAME
 ) -> float:
     """Return the largest difference of a network's weights, relative to how far they have moved.
 

@@ -9,7 +9,7 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,22 @@ def peak(prepare: Callable[..., Callable[[], object]], *args: Any, threads: int)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context, hold_process, (threads,)) as pool:
         return pool.submit(_measure, prepare, *args).result()
+
+
+def peak_on(
+    function: Callable[[Any, Any], object], problem: Any, *, small: int, threads: int
+) -> Peak | None:
+    """Return the peak of a function of a problem's network and data, after ``small`` samples."""
+    return peak(_prepare, function, problem, small, threads=threads)
+
+
+def _prepare(
+    function: Callable[[Any, Any], object], problem: Any, small: int
+) -> Callable[[], object]:
+    warm_up = replace(problem, n=small)
+    function(warm_up.network(), warm_up.data())
+    network, x = problem.network(), problem.data()
+    return lambda: function(network, x)
 
 
 def _measure(prepare: Callable[..., Callable[[], object]], *args: Any) -> Peak:

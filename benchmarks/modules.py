@@ -1,14 +1,14 @@
 """The kernels of convolutional, residual and attention networks against the peers."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from benchmarks import block
 from benchmarks.block import Case
-from benchmarks.memory import peak
-from benchmarks.problem import TITLES, ModuleProblem, gemm_rates
+from benchmarks.memory import peak_on
+from benchmarks.problem import ModuleProblem, gemm_rates
 from benchmarks.report import machine_facts, machine_sentence, number, table
 from benchmarks.settings import Settings
 from ntk_conditioning import ntk
@@ -57,21 +57,14 @@ def measure(settings: Settings) -> dict[str, Any]:
 def measure_memory(problem: ModuleProblem, settings: Settings) -> dict[str, Any]:
     """Return the peak of memory beside the kernel, and the seconds, of one call in a process."""
     log.info("memory: %s", problem)
-    measured = peak(prepare, problem, threads=settings.threads)
+    kernel_bytes = problem.n**2 * np.dtype(problem.dtype).itemsize
+    measured = peak_on(ntk, problem, small=4, threads=settings.threads)
     return {
         "problem": str(problem),
-        "kernel_bytes": problem.kernel_bytes,
-        "beside_bytes": None if measured is None else measured.growth - problem.kernel_bytes,
+        "kernel_bytes": kernel_bytes,
+        "beside_bytes": None if measured is None else measured.growth - kernel_bytes,
         "seconds": None if measured is None else measured.seconds,
     }
-
-
-def prepare(problem: ModuleProblem) -> Callable[[], object]:
-    """Return the call whose memory is measured, after a small one."""
-    small = replace(problem, n=4)
-    ntk(small.network(), small.data())
-    model, x = problem.network(), problem.data()
-    return lambda: ntk(model, x)
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -86,9 +79,7 @@ def markdown(result: dict[str, Any]) -> str:
         "",
     ]
     for case in result["cases"]:
-        problem = case["problem"]
-        title = f"{TITLES[problem['name']]}, n {problem['n']:,}, {problem['dtype']}"
-        lines += block.case_lines(case, title)
+        lines += block.case_lines(case, ModuleProblem(**case["problem"]))
     rows = [
         (
             row["problem"],

@@ -46,10 +46,9 @@ class Problem:
     width: int = 512
 
     def __str__(self) -> str:
-        return f"n {self.n:,}, depth {self.depth}, {self.dtype}"
+        return f"n {self.n:,}, d {self.d}, width {self.width}, depth {self.depth}, {self.dtype}"
 
     def network(self, device: torch.device | str = "cpu") -> MLP:
-        """The network."""
         return init_mlp(
             self.d,
             depth=self.depth,
@@ -106,7 +105,6 @@ class ModuleProblem:
         return f"{TITLES[self.name]}, n {self.n:,}, {self.dtype}"
 
     def network(self) -> nn.Module:
-        """The network."""
         return networks.build(self.name, getattr(torch, self.dtype))
 
     def data(self) -> Tensor:
@@ -117,11 +115,6 @@ class ModuleProblem:
         """Write the network's name, its parameters and the images for another process."""
         parameters = {name: p.detach().numpy() for name, p in self.network().named_parameters()}
         np.savez(path, network=self.name, x=self.data().numpy(), **parameters)
-
-    @property
-    def kernel_bytes(self) -> int:
-        """The size of the kernel."""
-        return self.n**2 * np.dtype(self.dtype).itemsize
 
 
 def gemm(dtype: str, *, size: int, device: torch.device | str = "cpu") -> Callable[[], object]:
@@ -162,15 +155,10 @@ def require_same_kernel(
         entries = float(np.abs(k - reference).max() / np.abs(reference).max())
         require_near(f"{name}: entries", entries, SAME_ENTRIES)
         return {"entries": entries}
-    ours, theirs = _extremes(reference), _extremes(k)
-    lambda_max = abs(theirs[0] / ours[0] - 1)
-    kappa = abs(theirs[0] / theirs[1] * (ours[1] / ours[0]) - 1)
+    # The rounding of a float32 kernel reaches any eigenvalue, but no more of it than of the kernel.
+    ours, theirs = (np.linalg.eigvalsh((m + m.T).astype(np.float64) / 2) for m in (reference, k))
+    lambda_max = float(abs(theirs[-1] / ours[-1] - 1))
+    kappa = float(abs(theirs[-1] / theirs[0] * (ours[0] / ours[-1]) - 1))
     require_near(f"{name}: values of lambda_max", lambda_max, SAME_LAMBDA_MAX)
     require_near(f"{name}: values of kappa", kappa, SAME_KAPPA)
     return {"lambda_max": lambda_max, "kappa": kappa}
-
-
-def _extremes(k: NDArray[np.floating]) -> tuple[float, float]:
-    # The rounding of a float32 kernel reaches any eigenvalue, but no more of it than of the kernel.
-    eigenvalues = np.linalg.eigvalsh((k + k.T).astype(np.float64) / 2)
-    return float(eigenvalues[-1]), float(eigenvalues[0])

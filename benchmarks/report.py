@@ -1,6 +1,5 @@
 """What benchmarks write: results/NAME.json, a section of README.md, and facts of the machine."""
 
-import json
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
@@ -73,48 +72,14 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.{digits}g}"
 
 
-def write_result(name: str, result: dict[str, Any], folder: Path) -> None:
-    """Write results/NAME.json."""
-    text = json.dumps(result, indent=2, ensure_ascii=False)
-    write_text(folder / "results" / f"{name}.json", text + "\n")
-
-
 def write_section(name: str, title: str, section: str, folder: Path) -> None:
-    """Write a benchmark's section into README.md."""
+    """Write a benchmark's section into README.md: over the old one, or at the end."""
     readme = folder / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.exists() else "# Benchmarks\n"
-    write_text(readme, with_section(text, name, title, f"{section.rstrip()}\n"))
-
-
-def with_section(text: str, name: str, title: str, section: str) -> str:
-    """Return ``text`` with a benchmark's section replaced, or added at the end under a heading.
-
-    >>> old = "# B\\n<!-- x: written by python -m benchmarks x -->\\nold<!-- end of x -->\\nrest\\n"
-    >>> new = with_section(old, "x", "X", "new\\n")
-    >>> new.splitlines()[2:]
-    ['', 'new', '', '<!-- end of x -->', 'rest']
-    """
     start = f"<!-- {name}: written by python -m benchmarks {name} -->\n"
     end = f"<!-- end of {name} -->\n"
     if start not in text:
         text = f"{text.rstrip()}\n\n## {title}\n\n{start}{end}"
-    head, _, rest = text.partition(start)
-    _, found, tail = rest.partition(end)
-    if not found:  # the end was lost: what follows is not ours to delete
-        tail = rest
-    return f"{head}{start}\n{section}\n{end}{tail}"
-
-
-def rounded(value: Any, digits: int = 6) -> Any:
-    """Return a value with its floats rounded to so many digits.
-
-    >>> rounded({"a": [1.23456789e-9, 2]})
-    {'a': [1.23457e-09, 2]}
-    """
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}")
-    if isinstance(value, dict):
-        return {str(key): rounded(item, digits) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(item, digits) for item in value]
-    return value
+    before, _, rest = text.partition(start)
+    after = rest.partition(end)[2]
+    write_text(readme, f"{before}{start}\n{section.rstrip()}\n\n{end}{after}")

@@ -1,12 +1,11 @@
 """The empirical kernel by number of samples and by depth: time, memory, share of the GEMM rate."""
 
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from benchmarks.memory import peak
+from benchmarks.memory import peak_on
 from benchmarks.problem import Problem, gemm, gemm_rates, gemm_size
 from benchmarks.report import machine_facts, machine_sentence, spread_text, table
 from benchmarks.settings import Settings
@@ -42,7 +41,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     points = []
     for problem in problems(settings):
         taken, share = seconds[str(problem)], problem.flops / (2 * size**3)
-        memory = peak(prepare, problem, threads=settings.threads)
+        memory = peak_on(empirical.ntk, problem, small=64, threads=settings.threads)
         points.append(
             {
                 **asdict(problem),
@@ -57,14 +56,6 @@ def measure(settings: Settings) -> dict[str, Any]:
         "gemm_seconds": seconds["gemm"],
         "points": points,
     }
-
-
-def prepare(problem: Problem) -> Callable[[], object]:
-    """Return the call whose memory is measured, after a small one."""
-    small = replace(problem, n=64)
-    empirical.ntk(small.network(), small.data())
-    mlp, x = problem.network(), problem.data()
-    return lambda: empirical.ntk(mlp, x)
 
 
 def markdown(result: dict[str, Any]) -> str:

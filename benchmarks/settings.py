@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ntk_workflow.cli import limit_threads
 
@@ -20,7 +19,7 @@ class Settings:
     threads: int = 1
     rounds: int = 5
     quick: bool = False
-    peers: Mapping[str, Path] = field(default_factory=dict)
+    peers: Mapping[str, str] = field(default_factory=dict)
 
 
 def hold_process(threads: int) -> None:

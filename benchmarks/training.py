@@ -9,6 +9,7 @@ from benchmarks.loops import (
     PlainLoop,
     blas_threads,
     require_same_weights,
+    trained_weights,
     weights,
     with_threads,
 )
@@ -23,7 +24,6 @@ TITLE = "Training of ensembles"
 DEPTHS = (1, 5, 10)
 LABELS = {
     "ours": "this project, a thread for each network",
-    "together": "this project, the products of all networks together",
     "torch": "PyTorch, one network after another",
     "loader": "PyTorch, samples from its DataLoader",
 }
@@ -58,15 +58,12 @@ def measure_depth(problem: Networks, settings: Settings) -> dict[str, Any]:
     log.info("%s", problem)
     threads = settings.threads
     differences = compare(problem, threads)
-    epochs = most_epochs(settings)
-    ours, together = (problem.ensemble(epochs=epochs, together=flag) for flag in (False, True))
+    ours = problem.ensemble(epochs=most_epochs(settings))
     plain, loaded = (PlainLoop(problem, weights(ours), loader=flag) for flag in (False, True))
     with full_precision(), Team(threads) as team:
-        for ensemble in (ours, together):
-            ensemble.advance()  # epoch 0 is an evaluation
+        ours.advance()  # epoch 0 is an evaluation
         methods = {
             "ours": with_threads(1, stopwatch(lambda: ours.advance(team=team))),
-            "together": with_threads(threads, stopwatch(together.advance)),
             "torch": with_threads(threads, stopwatch(plain.epoch)),
             "loader": with_threads(threads, stopwatch(loaded.epoch)),
         }
@@ -96,18 +93,12 @@ def compare(problem: Networks, threads: int) -> dict[str, float]:
     """
     few = replace(problem, n=COMPARED_STEPS * problem.batch)
     start = weights(few.ensemble(epochs=1))
-    trained = {}
     with full_precision(), blas_threads(threads):
-        for name, flag in (("ours", False), ("together", True)):
-            ensemble = few.ensemble(epochs=1, together=flag)
-            while not ensemble.finished:
-                ensemble.advance()
-            trained[name] = weights(ensemble)
-        for name, flag in (("torch", False), ("loader", True)):
-            plain = PlainLoop(few, start, loader=flag)
-            plain.epoch()
-            trained[name] = plain.weights()
-    ours = trained.pop("ours")
+        ours = trained_weights(few, together=False)
+        trained = {
+            "torch": PlainLoop(few, start).trained_weights(),
+            "loader": PlainLoop(few, start, loader=True).trained_weights(),
+        }
     return {
         name: require_same_weights(f"{LABELS[name]} ({problem})", taken, ours, start)
         for name, taken in trained.items()

@@ -1,6 +1,6 @@
-"""Peers as processes that wait for their turn, compiled and warm, in environments of their own.
+"""Peers as processes that wait for their turn, compiled and warm, with packages of their own.
 
-An environment is made under .peers/ when it is first needed, from peers/NAME.txt.
+The packages of peers/NAME.txt are installed into .peers/NAME when they are first needed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import json
 import logging
 import os
 import shutil
-import site
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,31 +49,26 @@ class Peer:
         Raises:
             PeerUnavailableError: if it cannot be run.
         """
-        python = Path(sys.executable)
+        python, variables = sys.executable, {}
         if self.environment in settings.peers:
             python = settings.peers[self.environment]
         elif self.environment is not None:
-            python = environment_python(self.environment, make=not settings.quick)
-        command = [str(python), str(PROGRAMS / self.program), str(problem), self.mode]
-        return Worker(command, threads=settings.threads)
+            packages = installed_packages(self.environment, install=not settings.quick)
+            variables["PYTHONPATH"] = str(packages)
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        variables |= dict.fromkeys(names, str(settings.threads))
+        return Worker([python, PROGRAMS / self.program, problem, self.mode], variables)
 
 
 STRUCTURED = Peer(
-    "neural-tangents, structured derivatives",
-    "peer_neural_tangents.py",
-    "STRUCTURED_DERIVATIVES",
-    "jax",
+    "neural-tangents, structured derivatives", "peer_neural_tangents.py", environment="jax"
 )
 PEERS: Mapping[str, Peer] = {
-    "torch_func": Peer("`torch.func`, vmap(jacrev)", "peer_torch_func.py", "jacobian"),
-    "torch_func_products": Peer("`torch.func`, jvp of vjp", "peer_torch_func.py", "products"),
+    "torch_func": Peer("`torch.func`, vmap(jacrev)", "peer_torch_func.py", "all"),
     "neural_tangents": STRUCTURED,
-    "neural_tangents_products": replace(
-        STRUCTURED, label="neural-tangents, NTK-vector products", mode="NTK_VECTOR_PRODUCTS"
-    ),
     "nngeometry": Peer("nngeometry, `FMatDense`", "peer_nngeometry.py", "", "nngeometry"),
     "modules_torch_func": Peer(
-        "`torch.func`, vmap(jacrev) of 64 samples", "peer_torch_func.py", "chunks"
+        "`torch.func`, vmap(jacrev) of 64 samples", "peer_torch_func.py", "64"
     ),
     "modules_neural_tangents": STRUCTURED,
     "modules_nngeometry": Peer(
@@ -84,56 +77,45 @@ PEERS: Mapping[str, Peer] = {
 }
 
 
-def environment_python(name: str, *, make: bool) -> Path:
-    """Return the Python of an environment, which is made now if it is missing or outdated.
+def installed_packages(name: str, *, install: bool) -> Path:
+    """Return the folder with a peer's packages, installed now if they are missing or outdated.
+
+    All are pinned, but for this project's torch, which nngeometry shares.
 
     Raises:
-        PeerUnavailableError: if there is none and it cannot or may not be made.
+        PeerUnavailableError: if there are none and they cannot or may not be installed.
     """
-    folder = FOLDER / name
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    installed = folder / ".installed"
-    wanted = (PROGRAMS / f"{name}.txt").read_text(encoding="utf-8")
-    if not (installed.exists() and installed.read_text(encoding="utf-8") == wanted):
-        if not make:
-            raise PeerUnavailableError(f"no environment was given (--peer {name}=PYTHON)")
-        log.info("installing %s into %s", name, folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            _make_environment(name, folder, python)
-        except subprocess.CalledProcessError as error:
-            reason = error.stderr.strip().splitlines()[-1]
-            raise PeerUnavailableError(
-                f"its environment cannot be made ({reason}); give one with --peer {name}=PYTHON"
-            ) from None
-        installed.write_text(wanted, encoding="utf-8")
-    return python
-
-
-def _make_environment(name: str, folder: Path, python: Path) -> None:
-    venv.create(folder, with_pip=True)
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if name == "nngeometry":  # finds this project's torch, rather than installing another one
-        (packages,) = folder.glob("lib/python*/site-packages")
-        text = "\n".join(site.getsitepackages())
-        (packages / "project.pth").write_text(text + "\n", encoding="utf-8")
-        install.append("--no-deps")
-    install += ["-r", PROGRAMS / f"{name}.txt"]
-    subprocess.run(install, check=True, stderr=subprocess.PIPE, text=True)
+    folder, requirements = FOLDER / name, PROGRAMS / f"{name}.txt"
+    installed, wanted = folder / ".installed", requirements.read_text(encoding="utf-8")
+    if installed.exists() and installed.read_text(encoding="utf-8") == wanted:
+        return folder
+    if not install:
+        raise PeerUnavailableError(f"no environment was given (--peer {name}=PYTHON)")
+    log.info("installing %s into %s", name, folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--target", str(folder), "-r", str(requirements)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise PeerUnavailableError(
+            f"it cannot be installed ({done.stderr.strip().splitlines()[-1]}); "
+            f"give an environment with --peer {name}=PYTHON"
+        )
+    installed.write_text(wanted, encoding="utf-8")
+    return folder
 
 
 class Worker:
     """A peer's process. A context: on leaving, the process is gone."""
 
-    def __init__(self, command: list[str], *, threads: int) -> None:
-        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    def __init__(self, command: list[str | Path], variables: Mapping[str, str]) -> None:
         try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **dict.fromkeys(names, str(threads))},
+                env={**os.environ, **variables},
                 text=True,
                 bufsize=1,
             )

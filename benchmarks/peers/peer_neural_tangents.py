@@ -1,4 +1,4 @@
-"""NTK by neural-tangents, compiled: PROBLEM.npz STRUCTURED_DERIVATIVES|NTK_VECTOR_PRODUCTS.
+"""NTK by neural-tangents' structured derivatives, compiled: PROBLEM.npz.
 
 The weights are stored (in, out) and used as x @ w: with x @ w.T the structured derivatives
 silently become whole Jacobians, a hundred times slower, and AUTO chooses Jacobians as well.
@@ -59,7 +59,10 @@ else:
 
 compiled = jax.jit(
     nt.empirical_ntk_fn(
-        outputs, trace_axes=(), vmap_axes=0, implementation=nt.NtkImplementation[sys.argv[2]]
+        outputs,
+        trace_axes=(),
+        vmap_axes=0,
+        implementation=nt.NtkImplementation.STRUCTURED_DERIVATIVES,
     )
 )
 kernel = partial(compiled, x, None, parameters)

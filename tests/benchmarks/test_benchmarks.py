@@ -76,7 +76,7 @@ def test_a_peer_is_timed_if_its_kernel_is_the_same(tmp_path, monkeypatch):
 
 def test_all_ways_end_with_the_same_weights_and_other_eigenvalues_are_refused():
     differences = training.compare(NETWORKS, threads=1)
-    assert set(differences) == {"together", "torch", "loader"}
+    assert set(differences) == {"torch", "loader"}
     assert max(differences.values()) < loops.SAME
     assert conditioning.require_same("x", (2.0, 1.0), (2.0, 1.0 + 1e-9)) == pytest.approx(1e-9)
     with pytest.raises(DifferentResultError, match="not compared"):
@@ -85,9 +85,8 @@ def test_all_ways_end_with_the_same_weights_and_other_eigenvalues_are_refused():
 
 @pytest.mark.parametrize("name", WITHOUT_DEVICE)
 def test_a_quick_run_writes_numbers_and_section(name: str, tmp_path, monkeypatch):
-    # each point would start a process
-    for module in ("scaling", "conditioning", "angle", "modules"):
-        monkeypatch.setattr(f"benchmarks.{module}.peak", lambda *_, **__: None)
+    # without memory: each point would start a process
+    monkeypatch.setattr("benchmarks.memory.STATUS", tmp_path / "no file")
     monkeypatch.setattr("benchmarks.workers.FOLDER", tmp_path / "peers")  # none installed
     program.run(name, QUICK, tmp_path)
     result = json.loads((tmp_path / "results" / f"{name}.json").read_text(encoding="utf-8"))
