@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from benchmarks import (
     gpu_training,
     loops,
     memory,
+    modules,
     report,
     training,
     workers,
@@ -87,6 +89,7 @@ def test_all_ways_end_with_the_same_weights_and_other_eigenvalues_are_refused():
 def test_a_quick_run_writes_numbers_and_section(name: str, tmp_path, monkeypatch):
     # without memory: each point would start a process
     monkeypatch.setattr("benchmarks.memory.STATUS", tmp_path / "no file")
+    monkeypatch.setattr("benchmarks.modules.QUICK", modules.QUICK[:1])
     monkeypatch.setattr("benchmarks.workers.FOLDER", tmp_path / "peers")  # none installed
     program.run(name, QUICK, tmp_path)
     result = json.loads((tmp_path / "results" / f"{name}.json").read_text(encoding="utf-8"))
@@ -108,13 +111,8 @@ def test_committed_sections_are_those_of_the_committed_results(name: str):
 
 
 def test_memory_of_a_call_is_measured_in_a_process_of_its_own():
-    measured = memory.peak(filling, 20_000_000, threads=1)
+    measured = memory.peak(partial, np.ones, 20_000_000, threads=1)  # of 8 bytes each
     assert measured is None or 150e6 < measured.growth < 200e6
-
-
-def filling(size: int) -> Any:
-    """Return a call that fills memory with so many numbers of 8 bytes."""
-    return lambda: np.ones(size)
 
 
 @pytest.mark.parametrize("benchmark", [gpu, gpu_training])
