@@ -1,7 +1,7 @@
-"""Measure speed against the peers and write results/*.json, results/*.png and README.md.
+"""Measure speed against the peers and write results/*.json and README.md.
 
-Ratios are taken within one run, of methods that are called in turn on the same data and cores. A
-ratio is refused where the results differ.
+Ratios are taken within one run, of methods that are called in turn on the same data and cores. No
+ratio is reported where the results differ.
 """
 
 import argparse
@@ -18,20 +18,17 @@ from benchmarks import report
 from benchmarks.gpu import NoDeviceError
 from benchmarks.settings import Settings, hold_process
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.files import write_text
 
 NAMES = (
     "block",
     "scaling",
     "conditioning",
     "angle",
-    "orthogonality",
-    "cell",
+    "training",
+    "modules",
     "gpu",
     "gpu_training",
-    "speech",
-    "training",
-    "aggregation",
-    "modules",
 )
 log = logging.getLogger("benchmarks")
 
@@ -40,44 +37,36 @@ def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = arguments.add_argument
     add("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; all if none is given")
-    add("--threads", type=int, default=len(_cores()), help="cores and threads of every method")
+    add("--threads", type=int, default=_cores(), help="cores and threads of every method")
     add("--rounds", type=int, default=5, help="calls of every method that is not too slow")
     add(
         "--peer",
         action="append",
         default=[],
-        type=peer,
         metavar="jax=PYTHON",
         help="the Python of an environment that has a peer (jax, nngeometry), in place of .peers/",
     )
     add("--quick", action="store_true", help="tiny sizes, to see that all works; kept nowhere")
-    add("--long", action="store_true", help="also 10,000 images through a ResNet-20 (modules)")
-    add("--folder", type=Path, help="where to write, if not in benchmarks/")
-    add("--redraw", action="store_true", help="only write figures and sections anew")
+    add("--redraw", action="store_true", help="only write the sections of README.md anew")
     return arguments
 
 
-def peer(text: str) -> tuple[str, Path]:
-    name, _, python = text.partition("=")
-    if name not in ("jax", "nngeometry") or not python:
-        raise argparse.ArgumentTypeError(f"{text!r} is not jax=PYTHON or nngeometry=PYTHON")
-    return name, Path(python)
-
-
 def run(name: str, settings: Settings, folder: Path, *, redraw: bool = False) -> None:
-    """Measure one benchmark and write what it found."""
+    """Measure one benchmark and write its results."""
     module = importlib.import_module(f"benchmarks.{name}")
     if redraw:
         result = json.loads((folder / "results" / f"{name}.json").read_text(encoding="utf-8"))
     else:
-        # Through JSON, so that a section is the same however it is written.
-        result = json.loads(json.dumps(report.rounded(module.measure(settings))))
-    report.write(name, module.TITLE, result, module.markdown(result), module.figure(result), folder)
+        # Through JSON and rounded, so that a section does not change when it is redrawn.
+        text = json.dumps(module.measure(settings))
+        result = json.loads(text, parse_float=lambda number: float(f"{float(number):.6g}"))
+        text = json.dumps(result, indent=2, ensure_ascii=False)
+        write_text(folder / "results" / f"{name}.json", text + "\n")
+    report.write_section(name, module.TITLE, module.markdown(result), folder)
     log.info("%s: written into %s", name, folder)
 
 
@@ -86,26 +75,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = [name for name in args.names if name not in NAMES]
     if unknown:
         parser().error(f"no benchmark is called {unknown[0]}; they are {', '.join(NAMES)}")
+    peers = dict(text.partition("=")[::2] for text in args.peer)
+    if not peers.keys() <= {"jax", "nngeometry"}:
+        parser().error("--peer takes jax=PYTHON or nngeometry=PYTHON")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     hold_process(args.threads)
-    settings = Settings(args.threads, args.rounds, args.quick, dict(args.peer), args.long)
-    folder = args.folder or (Path(tempfile.mkdtemp()) if args.quick else report.HERE)
-    failed = 0
+    settings = Settings(args.threads, args.rounds, args.quick, peers)
+    folder = Path(tempfile.mkdtemp()) if args.quick else report.HERE
+    failed = False
     for name in args.names or NAMES:
         try:
             run(name, settings, folder, redraw=args.redraw)
         except (UserError, FileNotFoundError) as error:
             log.error("%s: %s", name, error)
-            # Without a device there is no such benchmark, unless it was asked for by name.
-            failed += not (isinstance(error, NoDeviceError) and not args.names)
+            # A run of all benchmarks succeeds without a GPU.
+            failed |= bool(args.names) or not isinstance(error, NoDeviceError)
     return 2 if failed else 0
 
 
-def _cores() -> set[int]:
-    """Return the cores that this process may use."""
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 if __name__ == "__main__":

@@ -3,40 +3,24 @@
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
-import numpy as np
-import torch
-from matplotlib.figure import Figure
-
-from benchmarks import figures, machine
 from benchmarks.gpu import complete, device_facts, require_device
 from benchmarks.loops import (
-    CLASSES,
+    SAME,
     Networks,
     PlainLoop,
     Products,
     blas_threads,
     require_same_weights,
+    trained_weights,
     weights,
 )
-from benchmarks.report import Target, spread_text, table, target_rows, target_table
+from benchmarks.report import machine_facts, spread_text, table
 from benchmarks.settings import Settings
-from benchmarks.timing import interleaved, ratio, spread, stopwatch
+from benchmarks.timing import interleaved, ratio, ratios, spread, stopwatch
 from benchmarks.training import COMPARED_STEPS, most_epochs, shrunk
-from ntk_conditioning import plotting
-from ntk_conditioning.networks import activations, architectures
-from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.networks.gradient_tiles import full_precision
-from ntk_conditioning.networks.modules import make_network
-from ntk_conditioning.plotting import label_line_ends
-from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Descent
-from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.trainer import Member, Part
-from ntk_workflow.trainings.loop import fixed_sums
 
 TITLE = "Training on a GPU"
 DEPTHS = (1, 4, 8)
@@ -47,21 +31,13 @@ LABELS = {
     "torch": "PyTorch, one network after another",
     "products": "the products of all networks alone",
 }
-IMAGE, IMAGES, BATCH = (32, 32, 3), 1280, 128
-#: Of agarwal2021deep's networks on CIFAR-10, by model, those of the lesser depth.
-MODULES: dict[str, dict[str, int]] = {
-    "resnet_batch_norm": {"depth": 32, "width": 16},
-    "fc_layer_norm": {"depth": 32, "width": 3000},
-}
-MODULE_PRECISIONS = ("float32", "tf32", "bf16")
-
 # Of a move, as in `loops.SAME`: TF32 keeps 10 bits, and one unit in two thousand changes its sign.
 SAME_TF32 = 0.3
 log = logging.getLogger("benchmarks")
 
 
 def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
-    """Return times of an epoch by depth and precision, and those of a ResNet.
+    """Return times of an epoch by depth and precision.
 
     Raises:
         NoDeviceError: if there is no device.
@@ -69,28 +45,19 @@ def measure(settings: Settings, *, device: str = "cuda") -> dict[str, Any]:
     """
     require_device(device)
     depths = (1, 2) if settings.quick else DEPTHS
-    modules = [measure_module(model, settings, device=device) for model in MODULES]
-    points = [
-        measure_depth(
-            shrunk(Networks(depth, seeds=5), settings),
-            settings,
-            device=device,
-            precision=precision,
-        )
-        for precision in PRECISIONS
-        for depth in depths
-    ]
     return {
-        "machine": machine.facts(settings.threads),
+        "machine": machine_facts(settings.threads),
         "device": device_facts(device),
-        "targets": target_rows(judge(points)),
-        "points": points,
-        "modules": modules,
+        "points": [
+            measure_depth(shrunk(Networks(depth, seeds=5), settings), settings, device, precision)
+            for precision in PRECISIONS
+            for depth in depths
+        ],
     }
 
 
 def measure_depth(
-    problem: Networks, settings: Settings, *, device: str, precision: str
+    problem: Networks, settings: Settings, device: str, precision: str
 ) -> dict[str, Any]:
     """Return the seconds of an epoch of all networks, by method."""
     log.info("%s, %s on %s", problem, precision, device)
@@ -104,7 +71,7 @@ def measure_depth(
         ensemble.advance()  # epoch 0 is an evaluation
         calls[name] = ensemble.advance
     calls["torch"] = PlainLoop(problem, weights(ensemble), device=device).epoch
-    products = Products(problem, together=True, device=device)
+    products = Products(problem, device=device)
     calls["products"] = products.epoch
     methods = {name: stopwatch(complete(call, device)) for name, call in calls.items()}
     with full_precision(tf32=tf32):
@@ -119,11 +86,7 @@ def measure_depth(
         "steps": problem.steps,
         "differences": differences,
         "seconds": seconds,
-        "over_together": {
-            name: ratio(taken, seconds["together"])
-            for name, taken in seconds.items()
-            if name != "together"
-        },
+        "over_together": ratios(seconds, "together"),
         "share_of_products": ratio(seconds["products"], seconds["together"]),
         "gflops": spread(1e-9 * flops / taken for taken in seconds["together"]),
     }
@@ -137,89 +100,18 @@ def compare(problem: Networks, threads: int, *, device: str, tf32: bool) -> dict
     """
     few = replace(problem, seeds=2, n=COMPARED_STEPS * problem.batch)
     start = weights(few.ensemble(epochs=1))
-    found = {}
-    with blas_threads(threads):
-        for name, place in (("reference", "cpu"), ("together", device), ("separate", device)):
-            ensemble = few.ensemble(epochs=1, together=name != "separate", device=place)
-            with full_precision(tf32=tf32):
-                while not ensemble.finished:
-                    ensemble.advance()
-            found[name] = weights(ensemble)
-        plain = PlainLoop(few, start, device=device)
-        with full_precision(tf32=tf32):
-            plain.epoch()
-        found["torch"] = plain.weights()
-    reference, same = found.pop("reference"), {"same": SAME_TF32} if tf32 else {}
+    with blas_threads(threads), full_precision(tf32=tf32):
+        reference = trained_weights(few, together=True)
+        trained = {
+            "together": trained_weights(few, together=True, device=device),
+            "separate": trained_weights(few, together=False, device=device),
+            "torch": PlainLoop(few, start, device=device).trained_weights(),
+        }
+    same = SAME_TF32 if tf32 else SAME
     return {
-        name: require_same_weights(f"{LABELS[name]} ({problem})", taken, reference, start, **same)
-        for name, taken in found.items()
+        name: require_same_weights(f"{LABELS[name]} ({problem})", taken, reference, start, same)
+        for name, taken in trained.items()
     }
-
-
-def measure_module(model: str, settings: Settings, *, device: str) -> dict[str, Any]:
-    """Return the seconds of an epoch of one network of torch's modules, by precision."""
-    shape = MODULES[model] if not settings.quick else {"depth": 8, "width": 2}
-    n, batch = (IMAGES, BATCH) if not settings.quick else (8, 4)
-    d, epochs = int(np.prod(IMAGE)), most_epochs(settings)
-    make = partial(
-        make_network,
-        model,
-        **shape,
-        d=d,
-        image=IMAGE,
-        outputs=CLASSES,
-        activation=activations.get("normrelu"),
-        dtype=torch.float32,
-    )
-    stream = generator(0, "data")
-    samples = (n, 3, *IMAGE[:2]) if MODELS[model].needs_images else (n, d)
-    x = torch.from_numpy(stream.standard_normal(samples)).to(device, torch.float32)
-    y = torch.from_numpy(stream.integers(CLASSES, size=n)).to(device)
-    codes = {"outputs": "classes", "classes": CLASSES, "dtype": torch.float32, "device": device}
-    loss = make_loss("cross_entropy", **codes)
-    course = {"epochs": epochs, "batch_size": batch, "evaluate_every": epochs}
-    course |= {"momentum": 0.9, "weight_decay": 1e-4}
-    seconds = {}
-    for precision in MODULE_PRECISIONS:
-        log.info("%s of depth %d, %s on %s", model, shape["depth"], precision, device)
-        descent = Descent(**course, mixed_precision=precision == "bf16")
-        ensemble = ModuleEnsemble(make, loss, [Member(1, 0.001)], {1: Part(x, y)}, descent=descent)
-        timed = stopwatch(complete(ensemble.advance, device))
-        with fixed_sums(tf32=precision != "float32"):
-            ensemble.advance()
-            timed()
-            seconds[precision] = [timed() for _ in range(settings.rounds)]
-    operations = _operations(model, **shape, n=n)
-    return {
-        "model": model,
-        **shape,
-        "n": n,
-        "batch": batch,
-        "steps": n // batch,
-        "seconds": seconds,
-        "rate": {name: spread(operations / s for s in taken) for name, taken in seconds.items()},
-    }
-
-
-def _operations(model: str, *, depth: int, width: int, n: int) -> float:
-    """Return the operations of an epoch's steps: six for each multiply-add of a sample."""
-    shape: dict[str, Any] = {"depth": depth, "width": width, "outputs": CLASSES, "image": IMAGE}
-    return 6.0 * n * architectures.sizes(model, d=int(np.prod(IMAGE)), **shape).products
-
-
-def judge(points: list[dict[str, Any]]) -> list[Target]:
-    """Return a target for each depth and precision."""
-    return [
-        Target(
-            "one network after another over all together: "
-            f"{point['networks']} networks, depth {point['depth']}, {point['precision']}",
-            "at least",
-            8,
-            point["over_together"]["separate"]["median"],
-            " ×",
-        )
-        for point in points
-    ]
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -240,9 +132,7 @@ def markdown(result: dict[str, Any]) -> str:
         f"Rounds: {len(first['seconds']['together'])}. In TF32 weights may differ by {SAME_TF32} "
         "of their move.",
         "Only networks together have their steps recorded and replayed as a CUDA graph.",
-        *([result["note"]] if "note" in result else []),
         "",
-        *target_table(result["targets"]),
         *table(
             ("precision", "depth", "", "seconds", "steps a second", "over all together"),
             [row for point in result["points"] for row in rows(point)],
@@ -259,13 +149,13 @@ def markdown(result: dict[str, Any]) -> str:
                 for point in result["points"]
             ],
         ),
-        *about_modules(result["modules"]),
+        *(about_modules(result["modules"]) if "modules" in result else []),
     ]
     return "\n".join(lines)
 
 
 def about_modules(modules: list[dict[str, Any]]) -> list[str]:
-    """Return what was measured of networks of torch's modules, in words and as a table."""
+    """Return what an earlier version measured of networks of torch's modules."""
     first = modules[0]
     return [
         f"One network of torch's modules, NormReLU, {first['steps']} steps of {first['batch']} "
@@ -303,29 +193,3 @@ def rows(point: dict[str, Any]) -> list[tuple[object, ...]]:
         )
         for name, label in LABELS.items()
     ]
-
-
-def figure(result: dict[str, Any]) -> Figure:
-    """Return how much faster all networks together are, and their share of the products' rate."""
-    drawn, (over, share) = figures.canvas(columns=2)
-    colors = dict(zip(PRECISIONS, (figures.OURS, "#D55E00"), strict=True))
-    ends: dict[Any, list[tuple[float, float, str, str]]] = {over: [], share: []}
-    for precision, color in colors.items():
-        points = [point for point in result["points"] if point["precision"] == precision]
-        depths = [point["depth"] for point in points]
-        for ax, spreads in (
-            (over, [point["over_together"]["separate"] for point in points]),
-            (share, [point["share_of_products"] for point in points]),
-        ):
-            figures.spread_line(ax, depths, spreads, color=color)
-            ends[ax].append((depths[-1], spreads[-1]["median"], precision, color))
-            ax.set_xlabel(plotting.DEPTH)
-            ax.set_xticks(depths)
-    over.set_ylim(bottom=0)
-    over.set_ylabel("one by one over together")
-    figures.target_line(over, 8)
-    share.set_ylim(0, 1.05)
-    share.set_ylabel("share of the products' rate")
-    for ax, labels in ends.items():
-        label_line_ends(ax, labels, fontsize=7)
-    return drawn

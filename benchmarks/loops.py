@@ -1,7 +1,7 @@
 """Ways of training the same networks: ours, a plain loop in PyTorch, and the products alone."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -56,12 +56,10 @@ class Networks:
 
     @property
     def members(self) -> list[Member]:
-        """The networks."""
         return [Member(seed, rate) for seed in range(1, 1 + self.seeds) for rate in self.rates]
 
     @property
     def activation(self) -> Activation:
-        """ReLU."""
         return activations.get("relu")
 
     @property
@@ -85,25 +83,18 @@ class Networks:
         self,
         *,
         epochs: int,
-        evaluate_every: int | None = None,
         together: bool = False,
         device: torch.device | str = "cpu",
     ) -> Ensemble:
-        """Our ensemble, before any training; by default it is evaluated at the ends only."""
+        """Our ensemble, before any training; it is evaluated at the ends only."""
+        codes = {"outputs": "classes", "classes": CLASSES}
+        codes |= {"dtype": torch.float32, "device": device}
         return Ensemble(
             Architecture(self.depth, self.width, self.activation),
-            make_loss(
-                "cross_entropy",
-                outputs="classes",
-                classes=CLASSES,
-                dtype=torch.float32,
-                device=device,
-            ),
+            make_loss("cross_entropy", **codes),
             self.members,
             dict.fromkeys(range(1, 1 + self.seeds), self.samples(device)),
-            course=Course(
-                epochs=epochs, batch_size=self.batch, evaluate_every=evaluate_every or epochs
-            ),
+            course=Course(epochs=epochs, batch_size=self.batch, evaluate_every=epochs),
             together=together,
         )
 
@@ -112,6 +103,16 @@ def weights(ensemble: Ensemble) -> Weights:
     """Return the weights of an ensemble."""
     state = ensemble.state()
     return [state[name] for name in state if name.startswith("weights_")]
+
+
+def trained_weights(
+    problem: Networks, *, together: bool, device: torch.device | str = "cpu"
+) -> Weights:
+    """Return the weights of our ensemble after an epoch."""
+    ensemble = problem.ensemble(epochs=1, together=together, device=device)
+    while not ensemble.finished:
+        ensemble.advance()
+    return weights(ensemble)
 
 
 class Layer(nn.Module):
@@ -167,34 +168,23 @@ class PlainLoop:
         batches = torch.from_numpy(order).to(x.device).split(self._batch)
         return ((x[rows], y[rows]) for rows in batches)
 
-    def weights(self) -> Weights:
-        """Return the weights of all networks."""
+    def trained_weights(self) -> Weights:
+        """Return the weights of all networks after an epoch."""
+        self.epoch()
         networks = (network.parameters() for _, network, _ in self._trained)
         by_layer = zip(*networks, strict=True)
         return [np.stack([w.numpy(force=True) for w in layer]) for layer in by_layer]
 
 
 class Products:
-    """The matrix products of an epoch and nothing else, each with memory of its own.
+    """The matrix products of an epoch, of stacks of all networks' matrices, and nothing else."""
 
-    They are those of every network, or ``together`` of stacks of all networks' matrices.
-    """
-
-    def __init__(self, problem: Networks, *, together: bool = False, device: str = "cpu") -> None:
-        stack = [len(problem.members)] if together else []
-        count = 1 if together else len(problem.members)
-        self.members = [self._operands(problem, stack, device) for _ in range(count)]
-        self._repeats = problem.n // problem.batch
-
-    @staticmethod
-    def _operands(
-        problem: Networks, stack: Sequence[int], device: str
-    ) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """Return factors and results of a step: forward, and backward the two of every layer."""
-        sizes, n = problem.sizes, problem.batch
+    def __init__(self, problem: Networks, *, device: str) -> None:
+        sizes, n, stack = problem.sizes, problem.batch, len(problem.members)
+        self._repeats = problem.n // n
 
         def drawn(rows: int, columns: int) -> Tensor:
-            return torch.randn(*stack, rows, columns, device=device)
+            return torch.randn(stack, rows, columns, device=device)
 
         matrices = [drawn(m, k) for k, m in pairwise(sizes)]
         a, back, out = ([drawn(n, size) for size in sizes] for _ in range(3))
@@ -204,25 +194,22 @@ class Products:
             backward.append((back[layer + 1].mT, a[layer], torch.empty_like(w)))
             if layer:
                 backward.append((back[layer + 1], w, torch.empty_like(back[layer])))
-        return forward + backward
+        self._operands = forward + backward
 
     @property
     def flops(self) -> int:
-        """The flops of one step of one network, or of the stack."""
-        return sum(2 * a.numel() * b.shape[-1] for a, b, _ in self.members[0])
+        """The flops of one step of all networks."""
+        return sum(2 * a.numel() * b.shape[-1] for a, b, _ in self._operands)
 
-    def epoch(self, spread: Callable[..., Iterable[Any]] = map) -> None:
-        """Compute all, with the networks spread as `Ensemble.advance` does it."""
-        list(spread(self._multiply, self.members))
-
-    def _multiply(self, operands: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
+    def epoch(self) -> None:
+        """Compute all of them."""
         for _ in range(self._repeats):
-            for a, b, out in operands:
+            for a, b, out in self._operands:
                 torch.matmul(a, b, out=out)
 
 
 def require_same_weights(
-    name: str, found: Weights, reference: Weights, start: Weights, *, same: float = SAME
+    name: str, found: Weights, reference: Weights, start: Weights, same: float = SAME
 ) -> float:
     """Return the largest difference of a network's weights, relative to how far they have moved.
 
@@ -240,7 +227,7 @@ def require_same_weights(
 
 @contextmanager
 def blas_threads(number: int) -> Iterator[None]:
-    """Let linear algebra use so many threads, as the programs say it."""
+    """Let linear algebra use so many threads."""
     before = torch.get_num_threads()
     limit_threads(number)
     try:

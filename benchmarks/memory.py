@@ -1,22 +1,21 @@
-"""Peak memory of one call, in a process of its own: `python -m benchmarks.memory TASK JSON`.
+"""Peak memory of one call, in a process of its own.
 
 It is the resident set of the process, as Linux counts it: the peak (VmHWM) is reset just before the
 call, after a small call has loaded libraries and started threads. "Growth" is the peak minus what
-was resident before. Elsewhere than on Linux nothing is measured.
+was resident before. On systems other than Linux nothing is measured.
 """
 
-import json
-import subprocess
-import sys
+import multiprocessing
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from benchmarks.settings import hold_process
+
 STATUS = Path("/proc/self/status")
-RESET_PEAK = "5"  # to /proc/self/clear_refs, see proc(5)
 
 
 @dataclass(frozen=True)
@@ -31,71 +30,44 @@ class Peak:
     seconds: float
 
 
-def peak(task: str, *, threads: int, **arguments: Any) -> Peak | None:
-    """Return the peak of one of the `TASKS`, None where the system does not tell it."""
+def peak(prepare: Callable[..., Callable[[], object]], *args: Any, threads: int) -> Peak | None:
+    """Return the peak of the call that ``prepare(*args)`` returns, None if it is not known.
+
+    ``prepare`` is a function of a module; it runs in the new process and warms up.
+    """
     if not STATUS.exists():
         return None
-    command = [sys.executable, "-m", "benchmarks.memory", task, str(threads), json.dumps(arguments)]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    return Peak(**json.loads(done.stdout))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, hold_process, (threads,)) as pool:
+        return pool.submit(_measure, prepare, *args).result()
 
 
-def _ntk(**problem: Any) -> Callable[[], object]:
-    from benchmarks.problem import Problem
-    from ntk_conditioning.kernels import empirical
-
-    def prepared(**arguments: Any) -> Callable[[], object]:
-        asked = Problem(**arguments)
-        mlp, x = asked.network(), asked.data()
-        return lambda: empirical.ntk(mlp, x)
-
-    prepared(**{**problem, "n": 64})()
-    return prepared(**problem)
+def peak_on(
+    function: Callable[[Any, Any], object], problem: Any, *, small: int, threads: int
+) -> Peak | None:
+    """Return the peak of a function of a problem's network and data, after ``small`` samples."""
+    return peak(_prepare, function, problem, small, threads=threads)
 
 
-def _module_ntk(**problem: Any) -> Callable[[], object]:
-    from benchmarks.module_problem import ModuleProblem
-    from ntk_conditioning.kernels.modules import ntk
-
-    def prepared(**arguments: Any) -> Callable[[], object]:
-        asked = ModuleProblem(**arguments)
-        model, x = asked.network(), asked.data()
-        return lambda: ntk(model, x)
-
-    prepared(**{**problem, "n": 4})()
-    return prepared(**problem)
+def _prepare(
+    function: Callable[[Any, Any], object], problem: Any, small: int
+) -> Callable[[], object]:
+    warm_up = replace(problem, n=small)
+    function(warm_up.network(), warm_up.data())
+    network, x = problem.network(), problem.data()
+    return lambda: function(network, x)
 
 
-def _min_angle(**problem: Any) -> Callable[[], object]:
-    from benchmarks.problem import Problem
-    from ntk_conditioning.kernels import empirical
-
-    def prepared(**arguments: Any) -> Callable[[], object]:
-        asked = Problem(**arguments)
-        mlp, x = asked.network(), asked.data()
-        return lambda: empirical.min_angle(mlp, x)
-
-    prepared(**{**problem, "n": 64})()
-    return prepared(**problem)
-
-
-def _conditioning(method: str, kernel: str) -> Callable[[], object]:
-    import numpy as np
-
-    from benchmarks.solvers import in_place
-
-    k = np.load(kernel)
-    solve = in_place(method)
-    solve(k[:64, :64].copy())
-    return lambda: solve(k)
-
-
-TASKS: dict[str, Callable[..., Callable[[], object]]] = {
-    "ntk": _ntk,
-    "module_ntk": _module_ntk,
-    "min_angle": _min_angle,
-    "conditioning": _conditioning,
-}
+def _measure(prepare: Callable[..., Callable[[], object]], *args: Any) -> Peak:
+    call = prepare(*args)
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # resets VmHWM, see proc(5)
+    before = resident("VmRSS")
+    start = time.perf_counter()
+    result = call()
+    seconds = time.perf_counter() - start
+    top = resident("VmHWM")
+    del result
+    return Peak(top - before, top, seconds)
 
 
 def resident(field: str) -> int:
@@ -104,24 +76,3 @@ def resident(field: str) -> int:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     raise LookupError(field)
-
-
-def main() -> int:
-    from benchmarks.settings import hold_process
-
-    task, threads, arguments = sys.argv[1:]
-    hold_process(int(threads))
-    call = TASKS[task](**json.loads(arguments))
-    Path("/proc/self/clear_refs").write_text(RESET_PEAK, encoding="utf-8")
-    before = resident("VmRSS")
-    start = time.perf_counter()
-    result = call()
-    seconds = time.perf_counter() - start
-    top = resident("VmHWM")
-    del result
-    print(json.dumps({"growth": top - before, "process": top, "seconds": seconds}))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

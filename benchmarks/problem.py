@@ -1,4 +1,4 @@
-"""The network and the data that are measured, what they cost at least, and equality of results."""
+"""The networks and the data that are measured, their least cost, and equality of results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from benchmarks import networks
+from benchmarks.settings import Settings
 from benchmarks.timing import spread, stopwatch
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
-
-GEMM_SIZE = 4096
 
 # float64: some thousand roundings of the largest entry. float32 cannot be compared by entries: one
 # of the n · width · depth pre-activations that changes its sign moves a row of the kernel by 1e-2.
@@ -46,10 +46,9 @@ class Problem:
     width: int = 512
 
     def __str__(self) -> str:
-        return f"n {self.n:,}, depth {self.depth}, {self.dtype}"
+        return f"n {self.n:,}, d {self.d}, width {self.width}, depth {self.depth}, {self.dtype}"
 
     def network(self, device: torch.device | str = "cpu") -> MLP:
-        """The network."""
         return init_mlp(
             self.d,
             depth=self.depth,
@@ -74,8 +73,15 @@ class Problem:
 
     @property
     def flops(self) -> float:
-        """The flops that no method can avoid."""
-        return needed_flops(self.n, self.d, self.width, self.depth)
+        """The flops that no method can avoid: both passes, and half of each n × n product.
+
+        Forward d · width and depth - 1 times width² weights, back all but the first of these; no
+        output is needed, and the last layer's delta is 1. The products are those of depth + 1
+        alphas and of depth deltas; entrywise work is not counted.
+        """
+        n, d, width, depth = self.n, self.d, self.width, self.depth
+        passes = 2 * n * (d * width + 2 * (depth - 1) * width**2)
+        return passes + n**2 * (d + 2 * depth * width)
 
     @property
     def kernel_bytes(self) -> int:
@@ -83,17 +89,32 @@ class Problem:
         return self.n**2 * np.dtype(self.dtype).itemsize
 
 
-def needed_flops(n: int, d: int, width: int, depth: int) -> float:
-    """Return the flops that no method can avoid: both passes, and half of each n × n product.
+#: What the networks of `networks.NETWORKS` are called in tables.
+TITLES = {"cnn": "CNN", "resnet20": "ResNet-20", "vit": "ViT"}
 
-    Forward d · width and depth - 1 times width² weights, back all but the first of these; no
-    output is needed, and the last layer's delta is 1. The products are those of depth + 1 alphas
-    and of depth deltas; entrywise work is not counted.
-    """
-    maps = d * width + (depth - 1) * width**2
-    passes = 2 * n * maps + 2 * n * (depth - 1) * width**2
-    products = n**2 * (d + depth * width) + n**2 * depth * width
-    return passes + products
+
+@dataclass(frozen=True)
+class ModuleProblem:
+    """One of `networks.NETWORKS` on ``n`` images."""
+
+    name: str
+    n: int
+    dtype: str = "float64"
+
+    def __str__(self) -> str:
+        return f"{TITLES[self.name]}, n {self.n:,}, {self.dtype}"
+
+    def network(self) -> nn.Module:
+        return networks.build(self.name, getattr(torch, self.dtype))
+
+    def data(self) -> Tensor:
+        """The images (n, 3, 32, 32)."""
+        return networks.images(self.n, getattr(torch, self.dtype))
+
+    def save(self, path: Path) -> None:
+        """Write the network's name, its parameters and the images for another process."""
+        parameters = {name: p.detach().numpy() for name, p in self.network().named_parameters()}
+        np.savez(path, network=self.name, x=self.data().numpy(), **parameters)
 
 
 def gemm(dtype: str, *, size: int, device: torch.device | str = "cpu") -> Callable[[], object]:
@@ -103,14 +124,19 @@ def gemm(dtype: str, *, size: int, device: torch.device | str = "cpu") -> Callab
     return lambda: torch.mm(a, a, out=out)
 
 
-def gemm_rates(*, size: int, rounds: int) -> dict[str, dict[str, float]]:
+def gemm_rates(settings: Settings) -> dict[str, dict[str, float]]:
     """Return the rates of a square product in this process, in GFLOP/s, by type."""
-    rates = {}
+    rates, size = {}, gemm_size(settings)
     for dtype in ("float64", "float32"):
         timed = stopwatch(gemm(dtype, size=size))
         timed()
-        rates[dtype] = spread(2e-9 * size**3 / timed() for _ in range(rounds))
+        rates[dtype] = spread(2e-9 * size**3 / timed() for _ in range(settings.rounds))
     return rates
+
+
+def gemm_size(settings: Settings) -> int:
+    """Return the side of the square matrices whose product is the measure of speed."""
+    return 256 if settings.quick else 4096
 
 
 def require_same_kernel(
@@ -129,15 +155,10 @@ def require_same_kernel(
         entries = float(np.abs(k - reference).max() / np.abs(reference).max())
         require_near(f"{name}: entries", entries, SAME_ENTRIES)
         return {"entries": entries}
-    ours, theirs = _extremes(reference), _extremes(k)
-    lambda_max = abs(theirs[0] / ours[0] - 1)
-    kappa = abs(theirs[0] / theirs[1] * (ours[1] / ours[0]) - 1)
+    # The rounding of a float32 kernel reaches any eigenvalue, but no more of it than of the kernel.
+    ours, theirs = (np.linalg.eigvalsh((m + m.T).astype(np.float64) / 2) for m in (reference, k))
+    lambda_max = float(abs(theirs[-1] / ours[-1] - 1))
+    kappa = float(abs(theirs[-1] / theirs[0] * (ours[0] / ours[-1]) - 1))
     require_near(f"{name}: values of lambda_max", lambda_max, SAME_LAMBDA_MAX)
     require_near(f"{name}: values of kappa", kappa, SAME_KAPPA)
     return {"lambda_max": lambda_max, "kappa": kappa}
-
-
-def _extremes(k: NDArray[np.floating]) -> tuple[float, float]:
-    # The rounding of a float32 kernel reaches any eigenvalue, but no more of it than of the kernel.
-    eigenvalues = np.linalg.eigvalsh((k + k.T).astype(np.float64) / 2)
-    return float(eigenvalues[-1]), float(eigenvalues[0])

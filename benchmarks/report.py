@@ -1,56 +1,46 @@
-"""What a benchmark leaves: results/NAME.json, results/NAME.png and a section of README.md."""
+"""What benchmarks write: results/NAME.json, a section of README.md, and facts of the machine."""
 
-import json
+import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from matplotlib.figure import Figure
+import psutil
 
-from ntk_conditioning.files import atomic, write_text
+from ntk_conditioning.files import write_text
 
 HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Target:
-    """What was asked of a figure before it was measured."""
-
-    what: str
-    sense: Literal["at least", "at most"]
-    bound: float
-    measured: float | None
-    unit: str = ""
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the median reaches it; None where nothing was measured."""
-        if self.measured is None:
-            return None
-        if self.sense == "at least":
-            return self.measured >= self.bound
-        return self.measured <= self.bound
+def machine_facts(threads: int) -> dict[str, Any]:
+    """Return processor, memory, threads and versions."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    libraries = ("torch", "numpy", "scipy")
+    return {
+        "processor": processor,
+        "memory_gb": psutil.virtual_memory().total / 1e9,
+        "threads": threads,
+        "versions": {"python": platform.python_version()} | {n: version(n) for n in libraries},
+    }
 
 
-def target_rows(targets: Iterable[Target]) -> list[dict[str, Any]]:
-    """Return targets for a JSON file."""
-    return [{**asdict(target), "met": target.met} for target in targets]
-
-
-def target_table(targets: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table of targets, none where there are none."""
-    verdicts = {True: "met", False: "**not met**", None: "not measured"}
-    rows = [
-        (
-            target["what"],
-            f"{target['sense']} {target['bound']:g}{target['unit']}",
-            "" if target["measured"] is None else f"{target['measured']:.3g}{target['unit']}",
-            verdicts[target["met"]],
-        )
-        for target in targets
-    ]
-    return table(("target", "", "measured", ""), rows) if rows else []
+def machine_sentence(
+    machine: dict[str, Any], gemm_gflops: dict[str, dict[str, float]] | None = None
+) -> str:
+    """Return the facts and the rates of matrix products for a reader."""
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    text = (
+        f"{machine['processor']}, {machine['threads']} thread{'s' * (machine['threads'] > 1)}"
+        f", {machine['memory_gb']:.0f} GB; {versions}."
+    )
+    if gemm_gflops:
+        rates = ", ".join(f"{rate['median']:.0f} in {t}" for t, rate in gemm_gflops.items())
+        text += f" Matrix product in the same process: {rates} GFLOP/s."
+    return text
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
@@ -82,50 +72,14 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.{digits}g}"
 
 
-def write(
-    name: str, title: str, result: dict[str, Any], section: str, figure: Figure, folder: Path
-) -> None:
-    """Write the three, each whole or not at all; the numbers first."""
-    results = folder / "results"
-    text = json.dumps(rounded(result), indent=2, ensure_ascii=False)
-    write_text(results / f"{name}.json", text + "\n")
-    with atomic(results / f"{name}.png") as temporary:
-        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
+def write_section(name: str, title: str, section: str, folder: Path) -> None:
+    """Write a benchmark's section into README.md: over the old one, or at the end."""
     readme = folder / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.exists() else "# Benchmarks\n"
-    picture = f"![{title}](results/{name}.png)\n"
-    write_text(readme, with_section(text, name, title, f"{section.rstrip()}\n\n{picture}"))
-
-
-def with_section(text: str, name: str, title: str, section: str) -> str:
-    """Return ``text`` with a benchmark's section replaced, or added at the end under a heading.
-
-    >>> old = "# B\\n<!-- x: written by python -m benchmarks x -->\\nold<!-- end of x -->\\nrest\\n"
-    >>> new = with_section(old, "x", "X", "new\\n")
-    >>> new.splitlines()[2:]
-    ['', 'new', '', '<!-- end of x -->', 'rest']
-    """
     start = f"<!-- {name}: written by python -m benchmarks {name} -->\n"
     end = f"<!-- end of {name} -->\n"
     if start not in text:
         text = f"{text.rstrip()}\n\n## {title}\n\n{start}{end}"
-    head, _, rest = text.partition(start)
-    _, found, tail = rest.partition(end)
-    if not found:  # the end was lost: what follows is not ours to delete
-        tail = rest
-    return f"{head}{start}\n{section}\n{end}{tail}"
-
-
-def rounded(value: Any, digits: int = 6) -> Any:
-    """Return a value with its floats rounded to so many digits.
-
-    >>> rounded({"a": [1.23456789e-9, 2]})
-    {'a': [1.23457e-09, 2]}
-    """
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}")
-    if isinstance(value, dict):
-        return {str(key): rounded(item, digits) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(item, digits) for item in value]
-    return value
+    before, _, rest = text.partition(start)
+    after = rest.partition(end)[2]
+    write_text(readme, f"{before}{start}\n{section.rstrip()}\n\n{end}{after}")

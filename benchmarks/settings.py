@@ -1,9 +1,8 @@
-"""What a run of benchmarks is asked for."""
+"""The settings of a run of benchmarks."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ntk_workflow.cli import limit_threads
 
@@ -13,15 +12,14 @@ class Settings:
     """``quick`` asks for tiny sizes, whose numbers mean nothing: they show that all works.
 
     ``threads`` holds for this process and for every process that is measured; ``rounds`` is the
-    number of times that each method is called; ``peers`` names Python programs, by environment, of
-    peers that are installed already; ``long`` asks for measurements of many minutes as well.
+    number of times that each method is called; ``peers`` names the Python programs, by environment,
+    of peers that are installed already.
     """
 
     threads: int = 1
     rounds: int = 5
     quick: bool = False
-    peers: Mapping[str, Path] = field(default_factory=dict)
-    long: bool = False
+    peers: Mapping[str, str] = field(default_factory=dict)
 
 
 def hold_process(threads: int) -> None:

@@ -8,11 +8,8 @@ from typing import TypeAlias
 
 Timed: TypeAlias = Callable[[], float]
 """A call that returns the seconds that it took."""
-Times: TypeAlias = dict[str, list[float]]
-"""Seconds by method, one for each round."""
 
-# Threads of a library that has just worked look out for more work for some milliseconds, at the
-# cost of whoever is measured next.
+# Threads of a library spin for some milliseconds after work, at the cost of the next method.
 REST = 0.1
 
 AGAIN_BELOW = 1.0
@@ -23,34 +20,32 @@ log = logging.getLogger("benchmarks")
 def stopwatch(function: Callable[[], object]) -> Timed:
     """Return a call that returns the seconds of ``function``.
 
-    Of two calls in a row, where one takes less than a second: a short call would be charged with
-    what other methods left in the caches. Giving back the result's memory is not counted.
+    A call of less than a second is repeated, and the second call counts: the first one pays for
+    what other methods left in the caches. Freeing the result is not counted.
     """
 
     def timed() -> float:
-        seconds = _seconds(function)
-        return _seconds(function) if seconds < AGAIN_BELOW else seconds
+        for _ in range(2):
+            start = time.perf_counter()
+            result = function()
+            seconds = time.perf_counter() - start
+            del result
+            if seconds >= AGAIN_BELOW:
+                break
+        return seconds
 
     return timed
 
 
-def _seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    result = function()
-    seconds = time.perf_counter() - start
-    del result
-    return seconds
-
-
 def interleaved(
     methods: Mapping[str, Timed], *, rounds: int, most: Mapping[str, int] | None = None
-) -> Times:
+) -> dict[str, list[float]]:
     """Return the times of methods called in turn, A B C A B C …, so that drift hits all alike.
 
     ``most`` limits the rounds of methods that take too long for all of them.
     """
     limits = {name: min(rounds, (most or {}).get(name, rounds)) for name in methods}
-    taken: Times = {name: [] for name in methods}
+    taken: dict[str, list[float]] = {name: [] for name in methods}
     for number in range(rounds):
         for name, timed in methods.items():
             if number < limits[name]:
@@ -78,3 +73,8 @@ def ratio(over: Sequence[float], under: Sequence[float], *, factor: float = 1) -
     {'median': 2.5, 'min': 2.0, 'max': 3.0}
     """
     return spread(factor * a / b for a, b in zip(over, under, strict=False))
+
+
+def ratios(seconds: Mapping[str, Sequence[float]], under: str) -> dict[str, dict[str, float]]:
+    """Return the ratios of all methods to the one that is named."""
+    return {name: ratio(taken, seconds[under]) for name, taken in seconds.items() if name != under}

@@ -1,9 +1,14 @@
-"""Peers as processes that stand by: compiled and warm, and idle until it is their turn."""
+"""Peers as processes that wait for their turn, compiled and warm, with packages of their own.
+
+The packages of peers/NAME.txt are installed into .peers/NAME when they are first needed.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,23 +21,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.environments import Environment, PeerUnavailableError
 from benchmarks.settings import Settings
+from ntk_conditioning.errors import UserError
 
-ANSWER = "answer: "  # what libraries print is none, see peers/worker.py
+ANSWER = "answer: "  # see peers/worker.py; other lines are printed by libraries
 PROGRAMS = Path(__file__).parent / "peers"
-JAX = Environment("jax")
-NNGEOMETRY = Environment("nngeometry", beside=True)
+FOLDER = Path(__file__).parents[1] / ".peers"
+log = logging.getLogger("benchmarks")
+
+
+class PeerUnavailableError(UserError):
+    """A peer cannot be run here; the others can."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A program of peers/ and what it is asked for; without environment it runs in ours."""
+    """A program of peers/, its mode and its environment; without one it runs in ours."""
 
     label: str
     program: str
     mode: str = ""
-    environment: Environment | None = None
+    environment: str | None = None
 
     def start(self, problem: Path, settings: Settings) -> Worker:
         """Return the peer, warmed up on a problem.
@@ -40,62 +49,77 @@ class Peer:
         Raises:
             PeerUnavailableError: if it cannot be run.
         """
-        python = Path(sys.executable)
-        if self.environment is not None:
-            python = self.environment.python(settings.peers, make=not settings.quick)
-        command = [str(python), str(PROGRAMS / self.program), str(problem), self.mode]
-        return Worker(command, threads=settings.threads)
+        python, variables = sys.executable, {}
+        if self.environment in settings.peers:
+            python = settings.peers[self.environment]
+        elif self.environment is not None:
+            packages = installed_packages(self.environment, install=not settings.quick)
+            variables["PYTHONPATH"] = str(packages)
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        variables |= dict.fromkeys(names, str(settings.threads))
+        return Worker([python, PROGRAMS / self.program, problem, self.mode], variables)
 
 
+STRUCTURED = Peer(
+    "neural-tangents, structured derivatives", "peer_neural_tangents.py", environment="jax"
+)
 PEERS: Mapping[str, Peer] = {
-    "torch_func": Peer("`torch.func`, vmap(jacrev)", "peer_torch_func.py", "jacobian"),
-    "torch_func_products": Peer("`torch.func`, jvp of vjp", "peer_torch_func.py", "products"),
-    "neural_tangents": Peer(
-        "neural-tangents, structured derivatives",
-        "peer_neural_tangents.py",
-        "STRUCTURED_DERIVATIVES",
-        JAX,
-    ),
-    "neural_tangents_products": Peer(
-        "neural-tangents, NTK-vector products",
-        "peer_neural_tangents.py",
-        "NTK_VECTOR_PRODUCTS",
-        JAX,
-    ),
-    "nngeometry": Peer("nngeometry, `FMatDense`", "peer_nngeometry.py", "", NNGEOMETRY),
+    "torch_func": Peer("`torch.func`, vmap(jacrev)", "peer_torch_func.py", "all"),
+    "neural_tangents": STRUCTURED,
+    "nngeometry": Peer("nngeometry, `FMatDense`", "peer_nngeometry.py", "", "nngeometry"),
     "modules_torch_func": Peer(
-        "`torch.func`, vmap(jacrev) of 64 samples", "peer_modules_torch_func.py"
+        "`torch.func`, vmap(jacrev) of 64 samples", "peer_torch_func.py", "64"
     ),
-    "modules_neural_tangents": Peer(
-        "neural-tangents, structured derivatives",
-        "peer_modules_neural_tangents.py",
-        environment=JAX,
-    ),
+    "modules_neural_tangents": STRUCTURED,
     "modules_nngeometry": Peer(
-        "nngeometry, `FMatDense`, one batch", "peer_modules_nngeometry.py", environment=NNGEOMETRY
+        "nngeometry, `FMatDense`, one batch", "peer_nngeometry.py", "", "nngeometry"
     ),
 }
+
+
+def installed_packages(name: str, *, install: bool) -> Path:
+    """Return the folder with a peer's packages, installed now if they are missing or outdated.
+
+    All are pinned, but for this project's torch, which nngeometry shares.
+
+    Raises:
+        PeerUnavailableError: if there are none and they cannot or may not be installed.
+    """
+    folder, requirements = FOLDER / name, PROGRAMS / f"{name}.txt"
+    installed, wanted = folder / ".installed", requirements.read_text(encoding="utf-8")
+    if installed.exists() and installed.read_text(encoding="utf-8") == wanted:
+        return folder
+    if not install:
+        raise PeerUnavailableError(f"no environment was given (--peer {name}=PYTHON)")
+    log.info("installing %s into %s", name, folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--target", str(folder), "-r", str(requirements)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise PeerUnavailableError(
+            f"it cannot be installed ({done.stderr.strip().splitlines()[-1]}); "
+            f"give an environment with --peer {name}=PYTHON"
+        )
+    installed.write_text(wanted, encoding="utf-8")
+    return folder
 
 
 class Worker:
     """A peer's process. A context: on leaving, the process is gone."""
 
-    def __init__(self, command: list[str], *, threads: int) -> None:
-        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-        # Not a pipe: one that nobody reads would fill up.
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  close() does it
+    def __init__(self, command: list[str | Path], variables: Mapping[str, str]) -> None:
         try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._errors,
-                env={**os.environ, **dict.fromkeys(names, str(threads))},
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **variables},
                 text=True,
                 bufsize=1,
             )
         except OSError as error:
-            self._errors.close()
             raise PeerUnavailableError(f"{command[0]} cannot be run: {error.strerror}") from None
         try:
             self.versions: dict[str, str] = self._answer()["versions"]
@@ -125,7 +149,6 @@ class Worker:
         """End the process; it has nothing to finish."""
         self._process.kill()
         self._process.communicate()
-        self._errors.close()
 
     def _ask(self, **request: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -135,11 +158,10 @@ class Worker:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
+        message = "no message"
         for line in self._process.stdout:
             if line.startswith(ANSWER):
                 answer: dict[str, Any] = json.loads(line.removeprefix(ANSWER))
                 return answer
-        code = self._process.wait()
-        self._errors.seek(0)
-        last = (self._errors.read().strip().splitlines() or ["no message"])[-1]
-        raise PeerUnavailableError(f"it ended with code {code}: {last}")
+            message = line.strip() or message
+        raise PeerUnavailableError(f"it ended with code {self._process.wait()}: {message}")

@@ -1,39 +1,26 @@
-"""NTK by the recipes of torch.func's documentation: PROBLEM.npz jacobian|products."""
+"""NTK by vmap(jacrev) of torch.func's documentation: PROBLEM.npz CHUNK|all."""
 
 import sys
 
 import torch
 from torch import Tensor
-from torch.func import jacrev, jvp, vjp, vmap
-from worker import load, serve, threads
+from torch.func import functional_call, jacrev, vmap
+from torch_model import load_model
+from worker import serve, threads
 
 torch.set_num_threads(threads())
-arrays, matrices, scales = load(sys.argv[1])
-x = torch.from_numpy(arrays)
-weights = tuple(torch.from_numpy(w) for w in matrices)
+model, x = load_model(sys.argv[1])
+parameters = {name: p.detach() for name, p in model.named_parameters()}
+chunk_size = None if sys.argv[2] == "all" else int(sys.argv[2])
 
 
-def output(weights: tuple[Tensor, ...], sample: Tensor) -> Tensor:
-    for weight, scale in zip(weights[:-1], scales, strict=True):
-        sample = scale * torch.relu(sample @ weight.T)
-    return (sample @ weights[-1].T).squeeze(-1)
+def output(parameters: dict[str, Tensor], sample: Tensor) -> Tensor:
+    return functional_call(model, parameters, (sample.unsqueeze(0),)).squeeze()
 
 
-def jacobian() -> Tensor:
-    """Jacobians of all samples, then their inner products over the parameters."""
-    jacobians = vmap(jacrev(output), (None, 0))(weights, x)
-    return sum(part.flatten(1) @ part.flatten(1).T for part in jacobians)
+def kernel() -> Tensor:
+    jacobians = vmap(jacrev(output), (None, 0), chunk_size=chunk_size)(parameters, x)
+    return sum(part.flatten(1) @ part.flatten(1).T for part in jacobians.values())
 
 
-def products() -> Tensor:
-    """For each pair of samples a product with the Jacobian after one with its transpose."""
-
-    def entry(x1: Tensor, x2: Tensor) -> Tensor:
-        value, transposed = vjp(lambda w: output(w, x1), weights)
-        (vector,) = transposed(torch.ones_like(value))
-        return jvp(lambda w: output(w, x2), (weights,), (vector,))[1]
-
-    return vmap(vmap(entry, (None, 0)), (0, None))(x, x)
-
-
-serve({"jacobian": jacobian, "products": products}[sys.argv[2]], ["torch"])
+serve(kernel, ["torch"])
