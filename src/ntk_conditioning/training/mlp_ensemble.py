@@ -28,16 +28,9 @@ from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.mlp_layers import (
-    Fill,
-    Layers,
-    Pull,
-    most_parts,
-    nothing,
-    parts_of_same_bits,
-)
+from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of_same_bits
 from ntk_conditioning.training.recorded import Recorded, waits
-from ntk_conditioning.training.trainer import Group, Member, Part, rows_of
+from ntk_conditioning.training.trainer import Group, Member, Part
 
 
 @dataclass(frozen=True)
@@ -67,9 +60,8 @@ class Ensemble(Measured):
         together: bool = False,
     ) -> None:
         self._architecture, self._together = architecture, together
-        self._recorded: Recorded | None = None  # a step of the group that began last
-        self._began: Group | None = None
-        self._records = False
+        self._began: Group | None = None  # the group that was the last to begin on a GPU
+        self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
         self._shareable: dict[tuple[int, int], int] = {}  # by samples and threads
         super().__init__(loss, members, train, test, course=course)
         rates = [member.rate for member in members]
@@ -112,18 +104,15 @@ class Ensemble(Measured):
         """Do a step, which is recorded once the group's first has made the libraries ready."""
         take = partial(self._take_step, group, measure=False)
         if self._began is not group:
-            self._began, self._recorded = group, None
             self._numbers_of(group)  # now, for that waits
-            self._records = not waits(partial(take, rows))
-        elif self._records:
-            self._recorded = self._recorded or Recorded(take, rows)
-            self._recorded(rows)
+            self._began, self._step = group, take if waits(partial(take, rows)) else None
         else:
-            take(rows)
+            self._step = self._step or Recorded(take, rows)
+            self._step(rows)
 
     def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
         """Do a step on these rows of each seed's samples; a GPU is waited for only to measure."""
-        x, y, fill = self._batch_of(group, rows)
+        x, y = self._gather(group, self._train, rows)
         rates = self._rates[self._numbers_of(group)]
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
@@ -133,41 +122,21 @@ class Ensemble(Measured):
             return self._loss.gradient(f, y[..., rows]).mul_(pace)
 
         layers = self._layers(group)
-        if (parts := self._parts(layers, x, pull, fill)) > 1:
-            f, norm = layers.descend_shared(x, pull, self._team, parts, measure=measure, fill=fill)
-        else:
-            fill(slice(None))
-            f, norm = layers.descend(x, pull, measure=measure)
+        parts = self._parts(layers, x, pull)
+        f, norm = layers.descend(x, pull, measure=measure, team=self._team, parts=parts)
         self._watch_step(group, f, y)
         if norm is not None:
             norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy(force=True)
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
-    def _batch_of(self, group: Group, rows: Mapping[int, Any]) -> tuple[Tensor, Tensor, Fill]:
-        """Return a step's samples, their labels, and what is still to write samples of a network.
-
-        It is written by the threads that take it through the layers.
-        """
-        seed = self.members[group.numbers[0]].seed
-        part, chosen = self._train[seed], rows[seed]
-        if len(group.numbers) > 1 or isinstance(chosen, slice):
-            return *self._gather(group, self._train, rows), nothing
-        x = part.x.new_empty(len(chosen), *part.x.shape[1:])
-
-        def fill(some: slice) -> None:
-            torch.index_select(part.x, 0, chosen[some], out=x[some])
-
-        return x, rows_of(part.y, chosen), fill
-
-    def _parts(self, layers: Layers, x: Tensor, pull: Pull, fill: Fill) -> int:
+    def _parts(self, layers: Layers, x: Tensor, pull: Pull) -> int:
         """Return into how many parts a step is cut for threads that have nothing else to do."""
-        if not self._team.spare or x.device.type != "cpu" or most_parts(x, layers, self._team) < 2:
+        if not self._team.spare or x.device.type != "cpu" or x.ndim > 2:
             return 1
-        n, threads = len(x), self._team.threads
-        if (n, threads) not in self._shareable:
-            fill(slice(None))
-            self._shareable[n, threads] = parts_of_same_bits(layers, x, pull, self._team)
-        return self._shareable[n, threads]
+        size = len(x), self._team.threads
+        if size not in self._shareable:
+            self._shareable[size] = parts_of_same_bits(layers, x, pull, self._team)
+        return self._shareable[size]
 
     def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
         if self._like.device.type == "cpu" and self._team.spare:
