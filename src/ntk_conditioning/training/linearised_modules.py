@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Self
 
@@ -13,7 +12,6 @@ from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.training.kernels_along import module_kernel
 
 
 class Expansion(Network):
@@ -70,25 +68,3 @@ def expansions(
 ) -> Callable[[np.random.Generator], Expansion]:
     """Return what makes the expansions of the networks that ``make`` makes."""
     return lambda rng: Expansion(make(rng))
-
-
-@dataclass(frozen=True, eq=False)
-class ModuleTangent:
-    """Outputs ``f`` (n, c) and kernels of a ``network`` at the samples ``x``, as `Tangent` has."""
-
-    network: Network
-    x: Tensor
-
-    @property
-    def f(self) -> Tensor:
-        with torch.no_grad():
-            f: Tensor = self.network(self.x)[0]
-        return f
-
-    def kernel(self) -> Tensor:
-        """Return the NTK (n c, n c) of all outputs, sample by sample."""
-        return module_kernel(self.network, self.x, outputs="full")
-
-    def mean_kernel(self) -> Tensor:
-        """Return the mean (n, n) over outputs of the NTK of one."""
-        return module_kernel(self.network, self.x)

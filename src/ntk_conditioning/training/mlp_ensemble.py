@@ -13,7 +13,6 @@ weights without storing the gradient. Threads that have no network help with ano
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,25 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import draw_weights
-from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
-from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sharpness
+from ntk_conditioning.training.kernels_along import sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of_same_bits
 from ntk_conditioning.training.recorded import Recorded, waits
+from ntk_conditioning.training.tangents import Architecture, mlp_kernel, mlp_outputs
 from ntk_conditioning.training.trainer import Group, Member, Part
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A fully connected network: its hidden layers, their width and their activation."""
-
-    depth: int
-    width: int
-    activation: Activation
 
 
 class Ensemble(Measured):
@@ -68,23 +56,17 @@ class Ensemble(Measured):
         self._rates = torch.tensor(rates, dtype=torch.float64, device=self._like.device)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
-        seeds = {number: self.members[number].seed for number in numbers}
-        size = {"depth": self._architecture.depth, "width": self._architecture.width}
-        d, c = self._like.shape[1], self._loss.outputs
+        d, outputs = self._like.shape[1], self._loss.outputs
         drawn = {
-            seed: [*draw_weights(d, **size, outputs=c, generator=generator(seed, "init"))]
-            for seed in set(seeds.values())
+            seed: self._architecture.draw(d, outputs, seed=seed, like=self._like)
+            for seed in {self.members[number].seed for number in numbers}
         }
         # Every matrix is a copy, so that it begins where it would if the member were the only one:
         # a BLAS may round differently by a matrix's place in memory.
         groups = []
         for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
-            layers = zip(*(drawn[seeds[number]] for number in part), strict=True)
-            weights = [torch.stack(layer).to(self._like) for layer in layers]
-            tensors = {f"weights_{k}": w for k, w in enumerate(weights)}
-            if self.course.momentum:
-                tensors |= {f"velocity_{k}": torch.zeros_like(w) for k, w in enumerate(weights)}
-            groups.append(Group(part, tensors))
+            layers = zip(*(drawn[self.members[number].seed] for number in part), strict=True)
+            groups.append(self._group(part, "weights", [*map(torch.stack, layers)]))
         return groups
 
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
@@ -147,13 +129,13 @@ class Ensemble(Measured):
         return self._layers(group).forward(x), None
 
     def _kernel(self, group: Group, place: int, x: Tensor) -> Tensor:
-        weights = [w[place].double() for w in named(group, "weights")]
+        weights = [w[place].double() for w in group.kind("weights")]
         return mlp_kernel(weights, self._architecture.activation, x.double())
 
     def _sharpness(
         self, group: Group, place: int, block: Part, *, start: np.random.Generator
     ) -> float:
-        weights = [w[place].clone().requires_grad_() for w in named(group, "weights")]
+        weights = [w[place].clone().requires_grad_() for w in group.kind("weights")]
 
         def loss() -> Tensor:
             f = mlp_outputs(weights, self._architecture.activation, block.x)
@@ -165,11 +147,6 @@ class Ensemble(Measured):
         """Return the layers, of a single member without the axis for members."""
         alone = len(group.numbers) == 1
         weights, velocities = (
-            [t[0] if alone else t for t in named(group, kind)] for kind in ("weights", "velocity")
+            [t[0] if alone else t for t in group.kind(kind)] for kind in ("weights", "velocity")
         )
         return Layers(self._architecture.activation, weights, velocities, self.course.momentum)
-
-
-def named(group: Group, kind: str) -> list[Tensor]:
-    """Return a group's tensors of one kind, from the first layer to the last."""
-    return [t for name, t in group.tensors.items() if name.startswith(kind)]

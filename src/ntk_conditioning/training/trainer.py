@@ -65,6 +65,10 @@ class Group:
     numbers: Sequence[int]
     tensors: Mapping[str, Tensor]
 
+    def kind(self, kind: str) -> list[Tensor]:
+        """The tensors of one kind, from the first layer to the last."""
+        return [t for name, t in self.tensors.items() if name.startswith(kind)]
+
 
 class Training(ABC):
     """Networks in training.
@@ -201,6 +205,13 @@ class Training(ABC):
     @abstractmethod
     def _begin(self, numbers: Sequence[int]) -> list[Any]:
         """Return the groups (`Group`) of these members, at initialisation."""
+
+    def _group(self, numbers: Sequence[int], kind: str, layers: Sequence[Tensor]) -> Group:
+        """Return a group of matrices by layers, with velocities if there is momentum."""
+        tensors = {f"{kind}_{k}": t for k, t in enumerate(layers)}
+        if self.course.momentum:
+            tensors |= {f"velocity_{k}": torch.zeros_like(t) for k, t in enumerate(layers)}
+        return Group(numbers, tensors)
 
     @abstractmethod
     def _descend(self, group: Any, batches: Mapping[int, Any], step: int) -> None:

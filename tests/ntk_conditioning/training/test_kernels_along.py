@@ -17,19 +17,19 @@ from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
-from ntk_conditioning.training import kernels_along
+from ntk_conditioning.training import tangents
 from ntk_conditioning.training.descent import Along, Course, Descent
 from ntk_conditioning.training.kernels_along import (
     ALONG,
     kernel_numbers,
-    mlp_kernel,
     module_kernel,
     sharpness,
     smallest_angle,
 )
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.tangents import Architecture, mlp_kernel
 from ntk_conditioning.training.trainer import Member, Part
 from tests.ntk_conditioning.references import plain_losses
 from tests.support.trainings import after, assert_same, finish
@@ -86,7 +86,7 @@ def mean_kernel(weights, activation, x) -> Tensor:
 @pytest.mark.parametrize("name", ["relu", "tanh", "normalized_relu", "linear"])
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_the_kernel_is_the_mean_of_those_of_the_outputs(monkeypatch, name, depth):
-    monkeypatch.setattr(kernels_along, "ENTRIES", 2 * 8 * 6)  # two outputs at a time
+    monkeypatch.setattr(tangents, "ENTRIES", 2 * 8 * 6)  # two outputs at a time
     rng, sizes = np.random.default_rng(depth), [4, *[6] * depth, 5]
     weights = [torch.from_numpy(rng.standard_normal(s[::-1])) for s in pairwise(sizes)]
     x, activation = torch.from_numpy(rng.standard_normal((8, 4))), activations.get(name)

@@ -12,12 +12,14 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course, Descent
-from ntk_conditioning.training.linearised import Linearised, initial_weights, tangent
-from ntk_conditioning.training.linearised_modules import ModuleTangent, expansions
+from ntk_conditioning.training.kernels_along import module_kernel
+from ntk_conditioning.training.linearised import Linearised
+from ntk_conditioning.training.linearised_modules import expansions
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
+from ntk_conditioning.training.tangents import Architecture, mlp_kernel, tangent
 from ntk_conditioning.training.trainer import Member, Part
 from tests.support.trainings import finish
 
@@ -72,7 +74,7 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batc
     while not ensemble.finished:
         ensemble.advance()
     for number, (seed, rate) in enumerate(members):
-        weights = initial_weights(network, D, C, seed=seed, like=x)
+        weights = network.draw(D, C, seed=seed, like=x)
         f, j = jacobian(network, weights, x)
         change, curve = torch.zeros(j.shape[1], dtype=torch.float64), []
         velocity = change
@@ -121,19 +123,19 @@ def test_expansions_of_modules_descend_as_their_explicit_jacobian_does():
         ]
     )
     assert len(pace.unique()) == 2
-    here = ModuleTangent(network, x)
-    np.testing.assert_allclose(here.kernel(), (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
+    kernel, initial = module_kernel(network, x, "full"), network(x)[0].detach().reshape(-1)
+    np.testing.assert_allclose(kernel, (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
     start = torch.cat(like).clone()
     w, velocity, curve = start, torch.zeros_like(start), []
     for epoch in range(6):
         order = generator(1, "batch", epoch).permutation(N) if epoch else np.empty(0, int)
         for rows in torch.from_numpy(order).split(4) if epoch else ():
-            out = (here.f.reshape(-1) + j @ (w - start)).reshape(N, C)
+            out = (initial + j @ (w - start)).reshape(N, C)
             pull = torch.zeros(N, C, dtype=torch.float64)
             pull[rows] = loss.gradient(out[rows], data.y[rows]) / len(rows)
             velocity = 0.9 * velocity + j.T @ pull.reshape(-1) + 0.01 * w
             w = w - rate * pace * velocity
-        out = (here.f.reshape(-1) + j @ (w - start)).reshape(N, C)
+        out = (initial + j @ (w - start)).reshape(N, C)
         curve.append(loss.values(out, data.y).mean().item())
     np.testing.assert_allclose(ensemble.metrics["train_loss"][:, 0], curve, rtol=1e-10)
     assert curve[-1] < 0.95 * curve[0]
@@ -142,12 +144,13 @@ def test_expansions_of_modules_descend_as_their_explicit_jacobian_does():
 def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
     network = Architecture(2, 6, activations.get("relu"))
     loss = make_loss("square", outputs="classes", classes=C, dtype=torch.float64)
-    weights = initial_weights(network, D, C, seed=1, like=problem.x)
-    whole = tangent(network, weights, problem.x)
+    weights = network.draw(D, C, seed=1, like=problem.x)
+    whole = tangent(weights, network.activation, problem.x)
     f, j = jacobian(network, weights, problem.x)
     np.testing.assert_allclose(whole.kernel(), j @ j.T, rtol=0, atol=1e-12)
     mean = ntk(Plain(network, weights), problem.x, outputs="mean_of_kernels")
-    np.testing.assert_allclose(whole.mean_kernel(), mean.detach(), rtol=0, atol=1e-12)
+    found = mlp_kernel(weights, network.activation, problem.x)
+    np.testing.assert_allclose(found, mean.detach(), rtol=0, atol=1e-12)
     values, vectors = np.linalg.eigh(whole.kernel().numpy())
     residual = (loss.codes[problem.y].reshape(-1) - f).numpy()
     squares, rate = np.square(vectors.T @ residual), N / values[-1]

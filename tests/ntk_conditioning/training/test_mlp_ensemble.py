@@ -15,8 +15,9 @@ from ntk_conditioning.threads import Team
 from ntk_conditioning.training import mlp_ensemble, mlp_layers, trainer
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.mlp_layers import Layers
+from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import Member, Part, StateError
 from tests.ntk_conditioning.references import plain_losses
 from tests.support.trainings import after, assert_same, finish
