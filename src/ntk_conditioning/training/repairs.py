@@ -74,13 +74,14 @@ def repairs(
         values, vectors = np.linalg.eigh(k)
         return _repaired(place, repair, removed, values, np.square(vectors.T @ y).sum(1))
 
-    repairs_of_samples = [(name, 0) for name in ("none", *PREPARATIONS)]
-    for repair, removed in [*repairs_of_samples, *(("top_directions", k) for k in directions)]:
+    plain = Layer(prepared(x, "none"), depth=depth, activation=activation).ntk
+    yield measured(NOTHING, "none", 0, plain, y)
+    removals = [("top_directions", count) for count in directions]
+    for repair, removed in [*((name, 0) for name in PREPARATIONS), *removals]:
         samples = prepared(x, repair, directions=removed)
         if samples.any(axis=1).all():
             k = Layer(samples, depth=depth, activation=activation).ntk
-            plain = k if repair == "none" else plain
-            yield measured(NOTHING if repair == "none" else SAMPLES, repair, removed, k, y)
+            yield measured(SAMPLES, repair, removed, k, y)
     # a basis of the functions whose mean is 0
     basis = np.linalg.qr(np.eye(len(plain))[:, 1:] - 1 / len(plain))[0]
     yield measured(KERNEL, "centred", 0, basis.T @ plain @ basis, basis.T @ y)
@@ -129,8 +130,10 @@ def _repaired(place: str, repair: str, directions: int, values: Array, squares: 
     effective, steps = math.inf, [math.inf] * len(SHARES)
     if squares.any():
         effective = LabelSpectrum(resolved[::-1], squares[::-1] / squares.sum()).effective_kappa
-        descent = {"rate": 1 / largest, "n": 1}
-        steps = [predicted_steps(resolved, squares, **descent, share=share) for share in SHARES]
+        steps = [
+            predicted_steps(resolved, squares, rate=1 / largest, n=1, share=share)
+            for share in SHARES
+        ]
     kappa, _ = resolved_ratio((largest, error), (float(values[0]), error))
     whole = [math.ceil(t) if t < math.inf else None for t in steps]
     effective_kappa = effective if effective < math.inf else None
