@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.func import functional_call, jacrev
 
-from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
@@ -19,7 +18,7 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
-from ntk_conditioning.training.tangents import Architecture, mlp_kernel, tangent
+from ntk_conditioning.training.tangents import Architecture, tangent
 from ntk_conditioning.training.trainer import Member, Part
 from tests.support.trainings import finish
 
@@ -70,9 +69,7 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batc
     of = make_loss(loss, outputs="classes", classes=C, dtype=torch.float64)
     rates, course = (0.05, 0.2), Course(epochs=20, batch_size=batch, momentum=momentum)
     members = [Member(seed, rate) for seed in (1, 2) for rate in rates]
-    ensemble = Linearised(network, of, members, {1: problem, 2: problem}, course=course)
-    while not ensemble.finished:
-        ensemble.advance()
+    ensemble = finish(Linearised(network, of, members, {1: problem, 2: problem}, course=course))
     for number, (seed, rate) in enumerate(members):
         weights = network.draw(D, C, seed=seed, like=x)
         f, j = jacobian(network, weights, x)
@@ -148,16 +145,11 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
     whole = tangent(weights, network.activation, problem.x)
     f, j = jacobian(network, weights, problem.x)
     np.testing.assert_allclose(whole.kernel(), j @ j.T, rtol=0, atol=1e-12)
-    mean = ntk(Plain(network, weights), problem.x, outputs="mean_of_kernels")
-    found = mlp_kernel(weights, network.activation, problem.x)
-    np.testing.assert_allclose(found, mean.detach(), rtol=0, atol=1e-12)
     values, vectors = np.linalg.eigh(whole.kernel().numpy())
     residual = (loss.codes[problem.y].reshape(-1) - f).numpy()
     squares, rate = np.square(vectors.T @ residual), N / values[-1]
     members, course = [Member(1, rate)], Course(epochs=200)
-    ensemble = Linearised(network, loss, members, {1: problem}, course=course)
-    while not ensemble.finished:
-        ensemble.advance()
+    ensemble = finish(Linearised(network, loss, members, {1: problem}, course=course))
     curve = ensemble.metrics["train_loss"][:, 0]
     predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
     np.testing.assert_allclose(curve, predicted, rtol=1e-10)
@@ -180,10 +172,7 @@ def test_a_network_follows_its_prediction_the_closer_the_wider_it_is(problem):
         network, course = Architecture(2, width, activations.get("tanh")), Course(epochs=30)
         real = Ensemble(network, loss, members, parts, course=course)
         expanded = Linearised(network, loss, members, parts, course=course)
-        for ensemble in (real, expanded):
-            while not ensemble.finished:
-                ensemble.advance()
-        a, b = (e.metrics["train_loss"] for e in (real, expanded))
+        a, b = (finish(ensemble).metrics["train_loss"] for ensemble in (real, expanded))
         off.append((np.abs(b - a).max(axis=0) / a[0]).mean())
     assert all(wide < narrow for narrow, wide in pairwise(off))
     assert np.polyfit(np.log(widths), np.log(off), 1)[0] < -0.4

@@ -103,8 +103,8 @@ def test_training_is_that_of_a_loop_by_autograd(activation, depth, kind, momentu
 
     Autograd's network multiplies its scales in another order.
     """
-    rate = 2.0**-6  # by which nothing is rounded
-    members = [Member(1, rate), Member(5, rate)] if together else [Member(1, rate)]
+    # rates by which nothing is rounded
+    members = [Member(1, 2.0**-6), Member(5, 2.0**-5)] if together else [Member(1, 2.0**-6)]
     options = {"depth": depth, "activation": activation, "loss": kind, "momentum": momentum}
     epochs = 2 if momentum else 1
     ensemble = make(members, n=7, epochs=epochs, together=together, **options)
@@ -123,7 +123,7 @@ def test_training_is_that_of_a_loop_by_autograd(activation, depth, kind, momentu
             pairs = zip(velocities[number], gradient, strict=True)
             velocities[number] = [momentum * v + g for v, g in pairs]
             pairs = zip(before, weights(ensemble), strict=True)
-            moved = [(b[number] - w[number]) / rate for b, w in pairs]
+            moved = [(b[number] - w[number]) / member.rate for b, w in pairs]
             errors = (g - h for g, h in zip(moved, velocities[number], strict=True))
             assert norm(errors) < 1e-12 * norm(velocities[number])
             size = ensemble.metrics["gradient_norm"][:, number]
@@ -156,13 +156,12 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
         assert np.flatnonzero(np.isfinite(values).all(axis=1)).tolist() == [*known]
 
 
-@pytest.mark.parametrize(("threads", "dtype"), [(1, torch.float64), (2, torch.float32)])
-def test_a_member_alone_has_the_same_curves(threads, dtype):
-    with Team(threads) as team:
-        every = finish(make(**UNEVEN, dtype=dtype), team)
+def test_a_member_alone_has_the_same_curves():
+    with Team(2) as team:
+        every = finish(make(**UNEVEN, dtype=torch.float32), team)
     assert np.isfinite(every.metrics["train_loss"]).all()
     for number, member in enumerate(MEMBERS):
-        alone = finish(make([member], **UNEVEN, dtype=dtype))
+        alone = finish(make([member], **UNEVEN, dtype=torch.float32))
         for name in METRICS:
             np.testing.assert_array_equal(alone.metrics[name][:, 0], every.metrics[name][:, number])
         for one, other in zip(weights(alone), weights(every), strict=True):
@@ -175,11 +174,7 @@ CENTRED = Activation("centred", lambda z: z - z.mean(0), lambda z: 1 + 0 * z, ex
 
 @pytest.mark.parametrize(
     ("activation", "dtype", "shared"),
-    [
-        (RELU, torch.float32, True),
-        (activations.get("tanh"), torch.float64, True),
-        (CENTRED, torch.float64, False),
-    ],
+    [(RELU, torch.float32, True), (CENTRED, torch.float64, False)],
 )
 def test_threads_that_have_no_network_help_and_change_no_bit(
     monkeypatch, activation, dtype, shared
@@ -198,27 +193,9 @@ def test_threads_that_have_no_network_help_and_change_no_bit(
     options |= {"activation": activation, "dtype": dtype}
     alone = finish(make(MEMBERS[:1], **options))
     assert not helped
-    for threads in (2, 3):
-        with Team(threads) as team:
-            assert_same(finish(make(MEMBERS[:1], **options), team).state(), alone.state())
+    with Team(2) as team:
+        assert_same(finish(make(MEMBERS[:1], **options), team).state(), alone.state())
     assert helped == ({False, True} if shared else {False})  # those of a trial do not measure
-
-
-# Rounding in every step, and steps that spread it: some hundred times the type's own.
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])
-@pytest.mark.parametrize("kind", LOSSES, ids="-".join)
-def test_products_together_are_near_to_separate_ones(kind, dtype, tolerance):
-    slow = MEMBERS[:1] + MEMBERS[3:4]  # a rate at which every loss falls
-    options = UNEVEN | {"loss": kind, "dtype": dtype}
-    separate, together = (finish(make(slow, **options, together=how)) for how in (False, True))
-    for name in METRICS:
-        exact, near = separate.metrics[name], together.metrics[name]
-        if name.endswith("accuracy"):  # a sample on the border may be taken for another class
-            np.testing.assert_allclose(near, exact, rtol=0, atol=1.01 / 50)
-        else:
-            np.testing.assert_allclose(near, exact, rtol=tolerance, err_msg=name)
-    for one, other in zip(weights(separate), weights(together), strict=True):
-        assert (one - other).norm() < tolerance * one.norm()
 
 
 @both_ways
