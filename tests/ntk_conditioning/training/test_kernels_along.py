@@ -110,9 +110,10 @@ def explicit(network, x) -> tuple[list[str], Tensor, Tensor]:
     factor = {id(p): f for f, group in network.rate_groups().items() for p in group}
     rows = jacrev(lambda of: functional_call(network, of, x)[0])(given)
     parameters = dict(network.named_parameters())
-    factors = [torch.full((p.numel(),), factor[id(parameters[n])]) for n, p in given.items()]
+    numbers = [(parameters[name].numel(), factor[id(parameters[name])]) for name in given]
+    factors = torch.cat([torch.full((p,), f, dtype=torch.float64) for p, f in numbers])
     flat = torch.cat([rows[name].reshape(*rows[name].shape[:2], -1) for name in given], dim=2)
-    return [*given], flat * torch.cat(factors).sqrt(), torch.cat(factors)
+    return [*given], flat * factors.sqrt(), factors
 
 
 @pytest.mark.parametrize("kind", ["fc_batch_norm", "resnet_fixup", "frozen"])
