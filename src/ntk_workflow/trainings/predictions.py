@@ -14,8 +14,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
 from ntk_conditioning.training.kernels_along import module_kernel
-from ntk_conditioning.training.linearised import Linearised
-from ntk_conditioning.training.linearised_modules import expansions
+from ntk_conditioning.training.linearised import Linearised, expansions
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.predicted_times import SHARES, known, time_columns, times
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps

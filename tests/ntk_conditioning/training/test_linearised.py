@@ -12,8 +12,7 @@ from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course, Descent
 from ntk_conditioning.training.kernels_along import module_kernel
-from ntk_conditioning.training.linearised import Linearised
-from ntk_conditioning.training.linearised_modules import expansions
+from ntk_conditioning.training.linearised import Linearised, expansions
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
