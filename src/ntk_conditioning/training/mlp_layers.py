@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -117,13 +117,13 @@ class Layers:
 
         f, *tensors = map(torch.cat, zip(*team.map(passes, _cut(len(x), parts)), strict=True))
         backs, inputs = tensors[-2::-2], tensors[-1::-2]
-        layers = [*reversed(range(len(self.weights)))]
-        if measure:  # a norm is that of a whole matrix
-            return f, team.map(move, [(layer, ALL) for layer in layers])
-        cuts = [[(k, rows) for rows in _cut(len(self.weights[k]), parts)] for k in layers]
-        shares = [[*filter(None, strips)] for strips in zip_longest(*cuts)]
-        team.map(lambda strips: [*map(move, strips)], shares)
-        return f, []
+        strips = [
+            (layer, rows)
+            for layer, weight in enumerate(self.weights)
+            # a norm is that of a whole matrix
+            for rows in ([ALL] if measure else _cut(len(weight), parts))
+        ]
+        return f, team.map(move, strips)[::-1]  # squares are summed from the last layer on
 
     def _move(
         self, layer: int, rows: slice, back: Tensor, a: Tensor, measure: bool
