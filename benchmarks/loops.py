@@ -20,7 +20,8 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
+from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.cli import limit_threads
 

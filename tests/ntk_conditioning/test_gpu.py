@@ -16,8 +16,9 @@ from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.spectra.panel_matrix import PANEL, scratch_bytes
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.recorded import Recorded, waits
+from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles

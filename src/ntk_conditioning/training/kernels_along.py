@@ -17,8 +17,6 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 
 from ntk_conditioning.kernels import modules
-from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import activate
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.spectra.conditioning import KernelError, conditioning
@@ -36,46 +34,6 @@ TOLERANCE = 1e-2
 VECTORS = 8
 #: Restarts of Lanczos, after which a sharpness that has not converged is missing.
 RESTARTS = 30
-#: Entries of the deltas of several outputs that are held at once.
-ENTRIES = 2**24
-
-
-@torch.no_grad()
-def mlp_kernel(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tensor:
-    """Return the kernel (n, n) of a fully connected network, in the type of its weights.
-
-    ``weights`` are W_1 (m_1, d), …, W_(L+1) (c, m_L) as in `networks.mlp`. With the deltas
-    D_l (n, c m_l) of all outputs side by side, K = Σ_l (A_(l-1) A_(l-1)^T) * (D_l D_l^T) / c.
-
-    >>> from ntk_conditioning.networks import activations
-    >>> two = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
-    >>> mlp_kernel([two], activations.get("linear"), two).tolist()
-    [[1.0, 0.0], [0.0, 9.0]]
-    """
-    alphas, slopes = [x], []
-    scales = [activation.gain / math.sqrt(len(weight)) for weight in weights[:-1]]
-    for weight, scale in zip(weights, scales, strict=False):
-        value, slope = activate(activation, alphas[-1] @ weight.T)
-        slopes.append(slope(torch.full_like(value, scale)))
-        alphas.append(scale * value)
-    grams = [alpha @ alpha.T for alpha in alphas]
-    k, last = grams.pop(), weights[-1]
-    widest = max((len(weight) for weight in weights[:-1]), default=1)
-    for rows in torch.split(last, max(1, ENTRIES // (len(x) * widest))):
-        back = rows.expand(len(x), -1, -1)
-        for layer in reversed(range(len(slopes))):
-            back = back * slopes[layer][:, None]
-            flat = back.flatten(1)
-            k.addcmul_(grams[layer], flat @ flat.T, value=1 / len(last))
-            back = back @ weights[layer]  # to the layer before
-    return k
-
-
-def mlp_outputs(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tensor:
-    """Return the outputs (n, c) of the same network, by operations that can be differentiated."""
-    for weight in weights[:-1]:
-        x = activation.gain / math.sqrt(len(weight)) * activation.function(x @ weight.T)
-    return x @ weights[-1].T
 
 
 def frozen(network: Network, x: Tensor) -> Network:

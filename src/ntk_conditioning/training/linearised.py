@@ -10,104 +10,27 @@ change of the kernel does. For the square loss and all samples in a step, `predi
 curve in closed form.
 """
 
-from __future__ import annotations
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Self
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call, jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import hardshrink
 
-from ntk_conditioning.networks.mlp import MLP, draw_weights, gradient_factors
-from ntk_conditioning.seeds import generator
+from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.training.descent import Course
 from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, named
+from ntk_conditioning.training.tangents import Architecture, Tangent, tangent
 from ntk_conditioning.training.trainer import Group, Member, Part, Training, rows_of
 
 #: Steps of outputs that are taken for none: of decided samples they become subnormal numbers, in
 #: which a processor multiplies many times slower.
 NEGLIGIBLE = 1e-25
-
-
-@dataclass(frozen=True, eq=False)
-class Tangent:
-    """Gradients of a network's c outputs at n samples, as outer products, and the outputs there.
-
-    The gradient of output a at sample i by W_l is deltas[l-1][i, :, a] alphas[l-1][i]^T, with
-    ``deltas`` (n, m_l, c) and ``alphas`` (n, m_(l-1)). Of the last layer, where delta is the unit
-    vector of the output, only the alphas are stored; ``f`` is (n, c).
-    """
-
-    f: Tensor
-    alphas: tuple[Tensor, ...]
-    deltas: tuple[Tensor, ...]
-
-    def rows(self, rows: slice | Tensor) -> Tangent:
-        """The same at some of the samples."""
-        both = (self.alphas, self.deltas)
-        alphas, deltas = (tuple(rows_of(a, rows) for a in each) for each in both)
-        return Tangent(rows_of(self.f, rows), alphas, deltas)
-
-    def outputs(self, changes: Sequence[Tensor]) -> Tensor:
-        """Return the outputs (r, n, c) of r networks, by the changes (r, m_l, m_(l-1)) of W_l."""
-        total = self.f + self.alphas[-1] @ changes[-1].mT
-        for alpha, delta, change in zip(self.alphas, self.deltas, changes, strict=False):
-            r, height, width = change.shape
-            moved = (alpha @ change.view(r * height, width).T).view(len(alpha), r, height)
-            # MKL multiplies many small matrices five times as fast if the second is not transposed
-            total += (moved @ delta).movedim(1, 0)
-        return total
-
-    def kernel(self) -> Tensor:
-        """Return the NTK (n c, n c) of all outputs, sample by sample."""
-        n, c = self.f.shape
-        k = torch.einsum("ij,ab->iajb", self.alphas[-1] @ self.alphas[-1].T, _unit(self.f))
-        for alpha, delta in zip(self.alphas, self.deltas, strict=False):
-            flat = delta.mT.reshape(n * c, -1)
-            k.addcmul_((flat @ flat.T).view(n, c, n, c), (alpha @ alpha.T)[:, None, :, None])
-        return k.reshape(n * c, n * c)
-
-    def mean_kernel(self) -> Tensor:
-        """Return the mean (n, n) over outputs of the NTK of one."""
-        n, c = self.f.shape
-        k = self.alphas[-1] @ self.alphas[-1].T
-        for alpha, delta in zip(self.alphas, self.deltas, strict=False):
-            flat = delta.reshape(n, -1)
-            k.addcmul_(flat @ flat.T, alpha @ alpha.T, value=1 / c)
-        return k
-
-    def add_gradients(self, changes: Sequence[Tensor], pull: Tensor) -> None:
-        """Add to the ``changes`` the gradients of all outputs, weighted by ``pull`` (r, n, c)."""
-        changes[-1].baddbmm_(pull.mT, self.alphas[-1].expand(len(pull), -1, -1))
-        weights = pull.movedim(0, 1).contiguous()
-        for alpha, delta, change in zip(self.alphas, self.deltas, changes, strict=False):
-            r, height, width = change.shape
-            back = torch.bmm(weights, delta.mT).view(len(alpha), r * height)
-            change.view(r * height, width).addmm_(back.T, alpha)
-
-
-def _unit(f: Tensor) -> Tensor:
-    return torch.eye(f.shape[1], dtype=f.dtype, device=f.device)
-
-
-def tangent(architecture: Architecture, weights: Sequence[Tensor], x: Tensor) -> Tangent:
-    """Return the expansion at ``weights``, W_1 (m_1, d) to W_(L+1) (c, m_L), for ``x`` (n, d)."""
-    *inner, last = weights
-    each = [gradient_factors(MLP((*inner, row[None]), architecture.activation), x) for row in last]
-    deltas = (torch.stack(layer, dim=2) for layer in zip(*(g.deltas for g in each), strict=True))
-    alphas = each[0].alphas
-    return Tangent(alphas[-1] @ last.T, alphas, tuple(deltas))
-
-
-def initial_weights(
-    architecture: Architecture, d: int, outputs: int, *, seed: int, like: Tensor
-) -> list[Tensor]:
-    """Return the weights that training starts from, of ``like``'s type and on its device."""
-    size = {"depth": architecture.depth, "width": architecture.width, "outputs": outputs}
-    return [w.to(like) for w in draw_weights(d, **size, generator=generator(seed, "init"))]
 
 
 class Linearised(Training):
@@ -127,25 +50,18 @@ class Linearised(Training):
         course: Course,
     ) -> None:
         self._architecture = architecture
-        self._tangents: dict[int, Tangent] = {}
+        self._tangents: dict[int, Tangent] = {}  # by seed
         super().__init__(loss, members, train, None, course=course)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
         groups = []
         for seed in dict.fromkeys(self.members[number].seed for number in numbers):
-            x = self._train[seed].x
-            weights = initial_weights(
-                self._architecture, x.shape[1], self._loss.outputs, seed=seed, like=x
-            )
-            self._tangents[seed] = tangent(self._architecture, weights, x)
+            x, outputs = self._train[seed].x, self._loss.outputs
+            weights = self._architecture.draw(x.shape[1], outputs, seed=seed, like=x)
+            self._tangents[seed] = tangent(weights, self._architecture.activation, x)
             part = [number for number in numbers if self.members[number].seed == seed]
-            kinds = ["change", "velocity"] if self.course.momentum else ["change"]
-            none = {
-                f"{kind}_{k}": w.new_zeros(len(part), *w.shape)
-                for kind in kinds
-                for k, w in enumerate(weights)
-            }
-            groups.append(Group(part, none))
+            changes = [w.new_zeros(len(part), *w.shape) for w in weights]
+            groups.append(self._group(part, "change", changes))
         return groups
 
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
@@ -156,7 +72,7 @@ class Linearised(Training):
         rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
         pace = (-rates / f.shape[1]).to(f)[:, None, None]
         pull = hardshrink(self._loss.gradient(f, labels).mul_(pace), NEGLIGIBLE)
-        velocities, changes = named(group, "velocity"), named(group, "change")
+        velocities, changes = group.kind("velocity"), group.kind("change")
         for velocity in velocities:
             velocity.mul_(self.course.momentum)
         here.add_gradients(velocities or changes, pull)
@@ -168,8 +84,68 @@ class Linearised(Training):
     ) -> tuple[Any, Tensor]:
         """Return the expansion at some of the samples of the members' only seed, and labels."""
         seed = self.members[group.numbers[0]].seed
-        labels = parts[seed].y[rows[seed]]
-        return self._tangents[seed].rows(rows[seed]), labels.expand(len(group.numbers), -1)
+        whole, chosen = self._tangents[seed], rows[seed]
+        alphas, deltas = (
+            tuple(rows_of(t, chosen) for t in factors) for factors in (whole.alphas, whole.deltas)
+        )
+        labels = parts[seed].y[chosen].expand(len(group.numbers), -1)
+        return Tangent(rows_of(whole.f, chosen), alphas, deltas), labels
 
     def _forward(self, group: Group, x: Any) -> tuple[Tensor, None]:
-        return x.outputs(named(group, "change")), None
+        return x.outputs(group.kind("change")), None
+
+
+class Expansion(Network):
+    """The expansion f_0(x) + <grad f(x; w_0), w - w_0> of a network at the weights that it has.
+
+    Its parameters are the weights w, which training moves. A `ModuleEnsemble` of expansions takes
+    the steps that one of the networks themselves takes.
+
+    >>> square = nn.Linear(1, 1, bias=False)
+    >>> _ = square.requires_grad_(False).weight.fill_(3.0)
+    >>> square.forward = lambda x: (x * square.weight**2, None)
+    >>> square.rate_groups = dict
+    >>> expansion = Expansion(square)
+    >>> _ = square.weight.fill_(4.0)
+    >>> expansion(torch.tensor([[1.0]]))[0].item()  # 9 + 6 (4 - 3)
+    15.0
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__([], nn.Identity())
+        _prepare()
+        self.moved = network
+        self._start = {name: w.detach().clone() for name, w in network.named_parameters()}
+
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        change = {name: w - self._start[name] for name, w in self.moved.named_parameters()}
+
+        def outputs(weights: dict[str, Tensor]) -> Tensor:
+            f: Tensor = functional_call(self.moved, weights, (x,))[0]
+            return f
+
+        with sdpa_kernel(SDPBackend.MATH):  # the attention that has a forward derivative
+            f, moved, *_ = jvp(outputs, (self._start,), (change,))
+        return f + moved, None
+
+    def train(self, mode: bool = True) -> Self:
+        return self  # in evaluation mode, torch takes shortcuts that have no forward derivative
+
+    def rate_groups(self) -> dict[float, list[nn.Parameter]]:
+        return self.moved.rate_groups()
+
+
+@cache
+def _prepare() -> None:
+    """Have torch load what it differentiates forward with, of which it warns itself."""
+    zero = torch.zeros(())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        jvp(torch.sin, (zero,), (zero,))
+
+
+def expansions(
+    make: Callable[[np.random.Generator], Network],
+) -> Callable[[np.random.Generator], Expansion]:
+    """Return what makes the expansions of the networks that ``make`` makes."""
+    return lambda rng: Expansion(make(rng))

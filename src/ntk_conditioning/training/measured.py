@@ -45,7 +45,11 @@ class Measured(Training):
         if not super().advance(paused, team):
             return False
         if epoch in self.measured:
-            self._find_initial_kernels()
+            for number, member in enumerate(self.members):
+                if member.seed not in self._initial_kernels:  # made anew where a state goes on
+                    (group,) = self._begin([number])
+                    k = self._kernel(group, 0, self._block(member.seed).x)
+                    self._initial_kernels[member.seed] = k.numpy(force=True)
             self._team.map(partial(self._measure, epoch), self._groups)
         return True
 
@@ -63,24 +67,15 @@ class Measured(Training):
         """Measure kernels and sharpness of a group's members after an epoch."""
         for place, number in enumerate(group.numbers):
             seed = self.members[number].seed
-            block = self._block(seed)
+            block, start = self._block(seed), generator(seed, "lanczos")
             k = self._kernel(group, place, block.x).numpy(force=True)
             codes = self._loss.codes[block.y].numpy(force=True).astype(np.float64)
             numbers = kernel_numbers(k, self._initial_kernels[seed], codes)
-            start = generator(seed, "lanczos")
             numbers["sharpness"] = self._sharpness(group, place, block, start=start)
             for name, value in numbers.items():
                 self.metrics[name][epoch, number] = value
 
-    def _find_initial_kernels(self) -> None:
-        """Have the kernels at initialisation of all seeds, also where a state goes on."""
-        for number, member in enumerate(self.members):
-            if member.seed not in self._initial_kernels:
-                (group,) = self._begin([number])
-                k = self._kernel(group, 0, self._block(member.seed).x)
-                self._initial_kernels[member.seed] = k.numpy(force=True)
-
     def _block(self, seed: int) -> Part:
         """Return the samples on which kernels of a seed are measured."""
         rows = torch.from_numpy(generator(seed, "blocks").permutation(self._n)[: self.block_size])
-        return Part(*(each[rows.to(each.device)] for each in self._train[seed]))
+        return Part(*(t[rows.to(t.device)] for t in self._train[seed]))

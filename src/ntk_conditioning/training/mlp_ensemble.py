@@ -13,7 +13,6 @@ weights without storing the gradient. Threads that have no network help with ano
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,32 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import draw_weights
-from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course
-from ntk_conditioning.training.kernels_along import mlp_kernel, mlp_outputs, sharpness
+from ntk_conditioning.training.kernels_along import sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.mlp_layers import (
-    Fill,
-    Layers,
-    Pull,
-    most_parts,
-    nothing,
-    parts_of_same_bits,
-)
+from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of_same_bits
 from ntk_conditioning.training.recorded import Recorded, waits
-from ntk_conditioning.training.trainer import Group, Member, Part, rows_of
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A fully connected network: its hidden layers, their width and their activation."""
-
-    depth: int
-    width: int
-    activation: Activation
+from ntk_conditioning.training.tangents import Architecture, mlp_kernel, mlp_outputs
+from ntk_conditioning.training.trainer import Group, Member, Part
 
 
 class Ensemble(Measured):
@@ -67,32 +48,25 @@ class Ensemble(Measured):
         together: bool = False,
     ) -> None:
         self._architecture, self._together = architecture, together
-        self._recorded: Recorded | None = None  # a step of the group that began last
-        self._began: Group | None = None
-        self._records = False
+        self._began: Group | None = None  # the group that was the last to begin on a GPU
+        self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
         self._shareable: dict[tuple[int, int], int] = {}  # by samples and threads
         super().__init__(loss, members, train, test, course=course)
         rates = [member.rate for member in members]
         self._rates = torch.tensor(rates, dtype=torch.float64, device=self._like.device)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
-        seeds = {number: self.members[number].seed for number in numbers}
-        size = {"depth": self._architecture.depth, "width": self._architecture.width}
-        d, c = self._like.shape[1], self._loss.outputs
+        d, outputs = self._like.shape[1], self._loss.outputs
         drawn = {
-            seed: [*draw_weights(d, **size, outputs=c, generator=generator(seed, "init"))]
-            for seed in set(seeds.values())
+            seed: self._architecture.draw(d, outputs, seed=seed, like=self._like)
+            for seed in {self.members[number].seed for number in numbers}
         }
         # Every matrix is a copy, so that it begins where it would if the member were the only one:
         # a BLAS may round differently by a matrix's place in memory.
         groups = []
         for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
-            layers = zip(*(drawn[seeds[number]] for number in part), strict=True)
-            weights = [torch.stack(layer).to(self._like) for layer in layers]
-            tensors = {f"weights_{k}": w for k, w in enumerate(weights)}
-            if self.course.momentum:
-                tensors |= {f"velocity_{k}": torch.zeros_like(w) for k, w in enumerate(weights)}
-            groups.append(Group(part, tensors))
+            layers = zip(*(drawn[self.members[number].seed] for number in part), strict=True)
+            groups.append(self._group(part, "weights", [*map(torch.stack, layers)]))
         return groups
 
     def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
@@ -112,18 +86,15 @@ class Ensemble(Measured):
         """Do a step, which is recorded once the group's first has made the libraries ready."""
         take = partial(self._take_step, group, measure=False)
         if self._began is not group:
-            self._began, self._recorded = group, None
             self._numbers_of(group)  # now, for that waits
-            self._records = not waits(partial(take, rows))
-        elif self._records:
-            self._recorded = self._recorded or Recorded(take, rows)
-            self._recorded(rows)
+            self._began, self._step = group, take if waits(partial(take, rows)) else None
         else:
-            take(rows)
+            self._step = self._step or Recorded(take, rows)
+            self._step(rows)
 
     def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
         """Do a step on these rows of each seed's samples; a GPU is waited for only to measure."""
-        x, y, fill = self._batch_of(group, rows)
+        x, y = self._gather(group, self._train, rows)
         rates = self._rates[self._numbers_of(group)]
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
@@ -133,41 +104,21 @@ class Ensemble(Measured):
             return self._loss.gradient(f, y[..., rows]).mul_(pace)
 
         layers = self._layers(group)
-        if (parts := self._parts(layers, x, pull, fill)) > 1:
-            f, norm = layers.descend_shared(x, pull, self._team, parts, measure=measure, fill=fill)
-        else:
-            fill(slice(None))
-            f, norm = layers.descend(x, pull, measure=measure)
+        parts = self._parts(layers, x, pull)
+        f, norm = layers.descend(x, pull, measure=measure, team=self._team, parts=parts)
         self._watch_step(group, f, y)
         if norm is not None:
             norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy(force=True)
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
-    def _batch_of(self, group: Group, rows: Mapping[int, Any]) -> tuple[Tensor, Tensor, Fill]:
-        """Return a step's samples, their labels, and what is still to write samples of a network.
-
-        It is written by the threads that take it through the layers.
-        """
-        seed = self.members[group.numbers[0]].seed
-        part, chosen = self._train[seed], rows[seed]
-        if len(group.numbers) > 1 or isinstance(chosen, slice):
-            return *self._gather(group, self._train, rows), nothing
-        x = part.x.new_empty(len(chosen), *part.x.shape[1:])
-
-        def fill(some: slice) -> None:
-            torch.index_select(part.x, 0, chosen[some], out=x[some])
-
-        return x, rows_of(part.y, chosen), fill
-
-    def _parts(self, layers: Layers, x: Tensor, pull: Pull, fill: Fill) -> int:
+    def _parts(self, layers: Layers, x: Tensor, pull: Pull) -> int:
         """Return into how many parts a step is cut for threads that have nothing else to do."""
-        if not self._team.spare or x.device.type != "cpu" or most_parts(x, layers, self._team) < 2:
+        if not self._team.spare or x.device.type != "cpu" or x.ndim > 2:
             return 1
-        n, threads = len(x), self._team.threads
-        if (n, threads) not in self._shareable:
-            fill(slice(None))
-            self._shareable[n, threads] = parts_of_same_bits(layers, x, pull, self._team)
-        return self._shareable[n, threads]
+        size = len(x), self._team.threads
+        if size not in self._shareable:
+            self._shareable[size] = parts_of_same_bits(layers, x, pull, self._team)
+        return self._shareable[size]
 
     def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
         if self._like.device.type == "cpu" and self._team.spare:
@@ -178,13 +129,13 @@ class Ensemble(Measured):
         return self._layers(group).forward(x), None
 
     def _kernel(self, group: Group, place: int, x: Tensor) -> Tensor:
-        weights = [w[place].double() for w in named(group, "weights")]
+        weights = [w[place].double() for w in group.kind("weights")]
         return mlp_kernel(weights, self._architecture.activation, x.double())
 
     def _sharpness(
         self, group: Group, place: int, block: Part, *, start: np.random.Generator
     ) -> float:
-        weights = [w[place].clone().requires_grad_() for w in named(group, "weights")]
+        weights = [w[place].clone().requires_grad_() for w in group.kind("weights")]
 
         def loss() -> Tensor:
             f = mlp_outputs(weights, self._architecture.activation, block.x)
@@ -196,11 +147,6 @@ class Ensemble(Measured):
         """Return the layers, of a single member without the axis for members."""
         alone = len(group.numbers) == 1
         weights, velocities = (
-            [t[0] if alone else t for t in named(group, kind)] for kind in ("weights", "velocity")
+            [t[0] if alone else t for t in group.kind(kind)] for kind in ("weights", "velocity")
         )
         return Layers(self._architecture.activation, weights, velocities, self.course.momentum)
-
-
-def named(group: Group, kind: str) -> list[Tensor]:
-    """Return a group's tensors of one kind, from the first layer to the last."""
-    return [t for name, t in group.tensors.items() if name.startswith(kind)]

@@ -66,19 +66,19 @@ class ModuleEnsemble(Measured):
         super().__init__(loss, members, train, test, course=descent)
 
     def _begin(self, numbers: Sequence[int]) -> list[_Trained]:
-        return [self._begin_one(number) for number in numbers]
-
-    def _begin_one(self, number: int) -> _Trained:
-        network = self._make(generator(self.members[number].seed, "init")).to(self._like.device)
-        tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-        momentum: dict[Tensor, Tensor] = {}
-        if self._descent.momentum:
-            for name, parameter in network.named_parameters():
-                momentum[parameter] = tensors[f"momentum.{name}"] = torch.zeros_like(parameter)
-        views = {name: tensor[None] for name, tensor in tensors.items()}
-        groups = network.rate_groups().items()
-        shared_once = {factor: [*dict.fromkeys(parameters)] for factor, parameters in groups}
-        return _Trained([number], views, network, shared_once, momentum)
+        groups = []
+        for number in numbers:
+            network = self._make(generator(self.members[number].seed, "init")).to(self._like.device)
+            tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
+            momentum: dict[Tensor, Tensor] = {}
+            if self._descent.momentum:
+                momentum = {p: torch.zeros_like(p) for p in network.parameters()}
+                tensors |= {f"momentum.{n}": momentum[p] for n, p in network.named_parameters()}
+            views = {name: tensor[None] for name, tensor in tensors.items()}
+            rates = network.rate_groups().items()
+            shared_once = {factor: [*dict.fromkeys(parameters)] for factor, parameters in rates}
+            groups.append(_Trained([number], views, network, shared_once, momentum))
+        return groups
 
     def _evaluates_as_trained(self) -> bool:
         # Until running statistics have settled, a network that trains well may be evaluated at a
@@ -122,19 +122,19 @@ class ModuleEnsemble(Measured):
         decays = sum(epoch < self.epoch for epoch in self._descent.decay_at)
         for factor, parameters in group.parameters.items():
             step = factor * rate * float(self._descent.decay_factor**decays)
-            weights = [each for each in parameters if each.grad is not None]
-            changes = [each.grad for each in weights if each.grad is not None]
-            if not weights:
+            pairs = [(p, p.grad) for p in parameters if p.grad is not None]
+            if not pairs:
                 continue
+            weights, changes = map(list, zip(*pairs, strict=True))
             if self._descent.weight_decay:
                 torch._foreach_add_(changes, weights, alpha=self._descent.weight_decay)
             if group.momentum:
-                gradients, changes = changes, [group.momentum[each] for each in weights]
+                gradients, changes = changes, [group.momentum[weight] for weight in weights]
                 torch._foreach_mul_(changes, self._descent.momentum)
                 torch._foreach_add_(changes, gradients)
             torch._foreach_add_(weights, changes, alpha=-step)
-            for each in weights:
-                each.grad = None
+            for weight in weights:
+                weight.grad = None
 
     def _forward(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         group.network.eval()
@@ -153,9 +153,8 @@ class ModuleEnsemble(Measured):
         self, group: _Trained, place: int, block: Part, *, start: np.random.Generator
     ) -> float:
         network = frozen(group.network, block.x)
-        groups = network.rate_groups()
-        parameters = [parameter for group in groups.values() for parameter in group]
-        factors = [factor for factor, group in groups.items() for _ in group]
+        pairs = [(p, s) for s, group in network.rate_groups().items() for p in group]
+        parameters, factors = map(list, zip(*pairs, strict=True))
 
         def loss() -> Tensor:
             return self._loss.values(network(block.x)[0], block.y).mean()

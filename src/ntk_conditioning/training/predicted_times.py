@@ -1,21 +1,39 @@
 """How a predicted training is compared with what happened."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-from ntk_conditioning.training.learning_rates import epochs_to
 
 #: Shares of the initial loss, the time to which is compared, by their names in columns.
 SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
 #: A prediction has parted from a loss when it is off by this share of it.
 PARTED = 0.1
 
-
 #: Losses of a curve, missing once it has diverged.
 Losses = Sequence[float | None]
+
+
+def epochs_to(level: float, epochs: Sequence[int], losses: Losses) -> float:
+    """Return after how many epochs a loss is first at or below ``level``; infinity if never.
+
+    Between two evaluated epochs log(loss) is interpolated linearly.
+
+    >>> epochs_to(0.1, [0, 1, 2], [10.0, 1.0, 0.01])
+    1.5
+    """
+    start, high = 0, None
+    for epoch, loss in zip(epochs, losses, strict=True):
+        if loss is None:
+            return math.inf
+        if loss <= level:
+            if high is None or loss <= 0:
+                return float(epoch)
+            share = (math.log(high) - math.log(level)) / (math.log(high) - math.log(loss))
+            return start + (epoch - start) * share
+        start, high = epoch, loss
+    return math.inf
 
 
 def known(losses: Sequence[float]) -> Losses:
@@ -30,13 +48,13 @@ def times(epochs: Sequence[int], losses: Losses, *, prefix: str = "") -> dict[st
     0.5
     """
     start = losses[0] or 0.0
-    found = {name: epochs_to(share * start, epochs, losses) for name, share in SHARES.items()}
-    return time_columns(found, prefix=prefix)
+    by_share = {name: epochs_to(share * start, epochs, losses) for name, share in SHARES.items()}
+    return time_columns(by_share, prefix=prefix)
 
 
-def time_columns(found: dict[str, float], *, prefix: str = "") -> dict[str, Any]:
+def time_columns(by_share: Mapping[str, float], *, prefix: str = "") -> dict[str, Any]:
     """Return times by the names of `SHARES` as columns, missing where they are infinite."""
-    return {f"{prefix}epochs_to_{n}": t if math.isfinite(t) else None for n, t in found.items()}
+    return {f"{prefix}epochs_to_{n}": t if math.isfinite(t) else None for n, t in by_share.items()}
 
 
 def parted(epochs: Sequence[int], real: Losses, predicted: Losses) -> float | None:

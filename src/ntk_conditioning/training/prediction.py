@@ -1,7 +1,7 @@
 """Losses of gradient descent as the kernel at initialisation predicts them.
 
 For the mean square loss over n samples and all of them in a step, a network that is linear in its
-weights has after t steps (liu2023relu, Section 3; Jacot et al. 2018)
+weights has after t steps of learning rate η (liu2023relu, Section 3; Jacot et al. 2018)
 
     L_t = 1/(2n) Σ_i (1 - η λ_i / n)^(2t) (u_i · (y - f_0))²,
 
@@ -28,7 +28,10 @@ def predicted_losses(
     n: int,
     steps: ArrayLike,
 ) -> NDArray[np.float64]:
-    """Return L_t for each of ``steps``, from (u_i · (y - f_0))² in ``squares``.
+    """Return the losses L_t, in float64 and of the shape of ``steps``, the times t.
+
+    ``eigenvalues`` are the λ_i, of shape (n c,) for c outputs, and ``squares`` (n c,) are
+    (u_i · (y - f_0))² in the same order; ``rate`` is η.
 
     >>> one, two = np.array([2.0]), np.array([8.0])
     >>> predicted_losses(one, two, rate=0.25, n=1, steps=[0, 1, 2]).tolist()
@@ -52,7 +55,7 @@ def predicted_steps(
     """Return the time t, not only a whole one, at which L_t is ``share`` of L_0.
 
     Infinity if that is after ``most`` steps, or never: beyond the critical rate, or where so much
-    of the residual lies in directions without eigenvalue.
+    of the residual lies in directions without eigenvalue. See `predicted_losses`.
 
     >>> predicted_steps(np.array([2.0]), np.array([8.0]), rate=0.25, n=1, share=0.25)
     1.0

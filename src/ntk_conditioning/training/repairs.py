@@ -27,6 +27,10 @@ Array = NDArray[np.float64]
 
 #: What is repaired.
 NOTHING, SAMPLES, KERNEL = "nothing", "samples", "kernel"
+#: Repairs of samples beside the removal of top directions.
+PREPARATIONS = ("centred", "unit_norm", "centred_unit_norm", "standardized_unit_norm")
+#: Shares of the loss to which steps are counted.
+SHARES = (1 / 2, 1 / 10, 1 / 100)
 
 
 @dataclass(frozen=True)
@@ -64,24 +68,29 @@ def repairs(
     Raises `ZeroRowError` if a sample is 0.
     """
     require_directions(x)
-    targets = np.zeros((len(x), 0)) if y is None else y
-    for place, repair, removed in _repairs_of_samples(directions):
+    y = np.zeros((len(x), 0)) if y is None else y
+
+    def measured(place: str, repair: str, removed: int, k: Array, y: Array) -> Repaired:
+        values, vectors = np.linalg.eigh(k)
+        return _repaired(place, repair, removed, values, np.square(vectors.T @ y).sum(1))
+
+    plain = Layer(prepared(x, "none"), depth=depth, activation=activation).ntk
+    yield measured(NOTHING, "none", 0, plain, y)
+    removals = [("top_directions", count) for count in directions]
+    for repair, removed in [*((name, 0) for name in PREPARATIONS), *removals]:
         samples = prepared(x, repair, directions=removed)
-        if not samples.any(axis=1).all():
-            continue
-        k = Layer(samples, depth=depth, activation=activation).ntk
-        yield _measured(place, repair, removed, k, targets)
-        if place == NOTHING:
-            plain = k
+        if samples.any(axis=1).all():
+            k = Layer(samples, depth=depth, activation=activation).ntk
+            yield measured(SAMPLES, repair, removed, k, y)
     # a basis of the functions whose mean is 0
     basis = np.linalg.qr(np.eye(len(plain))[:, 1:] - 1 / len(plain))[0]
-    yield _measured(KERNEL, "centred", 0, basis.T @ plain @ basis, basis.T @ targets)
+    yield measured(KERNEL, "centred", 0, basis.T @ plain @ basis, basis.T @ y)
     root = np.sqrt(np.diag(plain))
-    yield _measured(KERNEL, "unit_norm", 0, plain / np.outer(root, root), targets)
+    yield measured(KERNEL, "unit_norm", 0, plain / np.outer(root, root), y)
     values, vectors = np.linalg.eigh(plain)
     for count in directions:
-        lowered = np.minimum(values, values[-1 - count])
-        yield _of(KERNEL, "top_directions", count, lowered, np.square(vectors.T @ targets).sum(1))
+        lowered, squares = np.minimum(values, values[-1 - count]), np.square(vectors.T @ y).sum(1)
+        yield _repaired(KERNEL, "top_directions", count, lowered, squares)
 
 
 def prepared(x: Array, repair: str, *, directions: int = 0) -> Array:
@@ -112,42 +121,22 @@ def prepared(x: Array, repair: str, *, directions: int = 0) -> Array:
     return x / size if size else x
 
 
-def _repairs_of_samples(directions: Sequence[int]) -> Iterator[tuple[str, str, int]]:
-    yield NOTHING, "none", 0
-    for repair in ("centred", "unit_norm", "centred_unit_norm", "standardized_unit_norm"):
-        yield SAMPLES, repair, 0
-    for count in directions:
-        yield SAMPLES, "top_directions", count
-
-
-def _measured(place: str, repair: str, directions: int, k: Array, y: Array) -> Repaired:
-    values, vectors = np.linalg.eigh(k)
-    return _of(place, repair, directions, values, np.square(vectors.T @ y).sum(1))
-
-
-def _of(place: str, repair: str, directions: int, values: Array, squares: Array) -> Repaired:
+def _repaired(place: str, repair: str, directions: int, values: Array, squares: Array) -> Repaired:
     """Return what eigenvalues (n,), ascending, and labels along their eigenvectors (n,) give."""
     n, largest = len(values), float(values[-1])
-    floor, error = resolution_floor(n, largest, EPS), growth(n) * EPS * largest
-    told = np.where(values > floor, values, 0.0)  # others may be below 0, by rounding
-    effective, half, tenth, hundredth = math.inf, None, None, None
+    error = growth(n) * EPS * largest
+    # others may be below 0, by rounding
+    resolved = np.where(values > resolution_floor(n, largest, EPS), values, 0.0)
+    effective, steps = math.inf, [math.inf] * len(SHARES)
     if squares.any():
-        effective = LabelSpectrum(told[::-1], squares[::-1] / squares.sum()).effective_kappa
-        times = (
-            predicted_steps(told, squares, rate=1 / largest, n=1, share=share)
-            for share in (1 / 2, 1 / 10, 1 / 100)
-        )
-        half, tenth, hundredth = (math.ceil(t) if t < math.inf else None for t in times)
+        effective = LabelSpectrum(resolved[::-1], squares[::-1] / squares.sum()).effective_kappa
+        steps = [
+            predicted_steps(resolved, squares, rate=1 / largest, n=1, share=share)
+            for share in SHARES
+        ]
+    kappa, _ = resolved_ratio((largest, error), (float(values[0]), error))
+    whole = [math.ceil(t) if t < math.inf else None for t in steps]
+    effective_kappa = effective if effective < math.inf else None
     return Repaired(
-        place=place,
-        repair=repair,
-        directions=directions,
-        n=n,
-        lambda_max=largest,
-        lambda_min=float(values[0]),
-        kappa=resolved_ratio((largest, error), (float(values[0]), error))[0],
-        effective_kappa=effective if effective < math.inf else None,
-        steps_half=half,
-        steps_tenth=tenth,
-        steps_hundredth=hundredth,
+        place, repair, directions, n, largest, float(values[0]), kappa, effective_kappa, *whole
     )

@@ -65,6 +65,10 @@ class Group:
     numbers: Sequence[int]
     tensors: Mapping[str, Tensor]
 
+    def kind(self, kind: str) -> list[Tensor]:
+        """The tensors of one kind, from the first layer to the last."""
+        return [t for name, t in self.tensors.items() if name.startswith(kind)]
+
 
 class Training(ABC):
     """Networks in training.
@@ -130,11 +134,7 @@ class Training(ABC):
         """Whether all epochs are done, or no member is left to train."""
         return self.epoch > self.course.epochs or not self._groups
 
-    def advance(
-        self,
-        paused: Callable[[], bool] = lambda: False,
-        team: Team | None = None,
-    ) -> bool:
+    def advance(self, paused: Callable[[], bool] = lambda: False, team: Team | None = None) -> bool:
         """Finish the epoch and return True, or False soon after ``paused`` says so.
 
         The threads of ``team`` share the groups, and what of a group can be shared.
@@ -143,32 +143,25 @@ class Training(ABC):
         if not all(self._team.map(lambda group: self._finish_epoch(group, paused), self._groups)):
             return False
         if self.epoch in self.course.evaluated:
-            lost = self._lost() & (self.diverged < 0)
-            self.diverged[lost] = self.epoch
-            self._varied |= self._varies
-            for values in self.metrics.values():
-                values[self.epoch, lost] = np.nan
-            if lost.any():
-                self._drop_diverged()
+            self._drop_diverged()
         self._steps[:] = 0
         self.epoch += 1
         return True
 
     def state(self) -> Arrays:
         """Return all that training goes on from; the networks are those of members not diverged."""
-        progress = self._progress()
-        groups = self._groups if self._going_on(progress) else []
-        return progress | {
-            name: np.concatenate([none, *(g.tensors[name].numpy(force=True) for g in groups)])
+        networks = {
+            name: np.concatenate([none, *(g.tensors[name].numpy(force=True) for g in self._groups)])
             for name, none in self._no_networks.items()
         }
+        return self._progress() | networks
 
     def restore(self, state: Arrays) -> None:
         """Go on from the `state` of an ensemble that was made in the same way.
 
         Raises `StateError` if it has other members, epochs or layers.
         """
-        active = self._going_on(state)
+        active = [int(number) for number in np.flatnonzero(state["diverged"] < 0)]
         shapes = {name: array.shape for name, array in self._progress().items()}
         shapes |= {name: (len(active), *no.shape[1:]) for name, no in self._no_networks.items()}
         if shapes != {name: array.shape for name, array in state.items()}:
@@ -186,21 +179,25 @@ class Training(ABC):
 
     def _progress(self) -> Arrays:
         """Return what a state holds beside the networks."""
-        return {
+        progress = {
             "epoch": np.array(self.epoch),
-            "steps": self._steps.copy(),
-            "diverged": self.diverged.copy(),
-            "peak_loss": self._peak_loss.numpy(force=True).copy(),
-            "varied": self._varied.copy(),
-        } | {name: values.copy() for name, values in self.metrics.items()}
-
-    def _going_on(self, state: Arrays) -> list[int]:
-        """Return the members whose networks a state has, ascending."""
-        return [int(number) for number in np.flatnonzero(state["diverged"] < 0)]
+            "steps": self._steps,
+            "diverged": self.diverged,
+            "peak_loss": self._peak_loss.numpy(force=True),
+            "varied": self._varied,
+        }
+        return {name: array.copy() for name, array in (progress | self.metrics).items()}
 
     @abstractmethod
     def _begin(self, numbers: Sequence[int]) -> list[Any]:
         """Return the groups (`Group`) of these members, at initialisation."""
+
+    def _group(self, numbers: Sequence[int], kind: str, layers: Sequence[Tensor]) -> Group:
+        """Return a group of matrices by layers, with velocities if there is momentum."""
+        tensors = {f"{kind}_{k}": t for k, t in enumerate(layers)}
+        if self.course.momentum:
+            tensors |= {f"velocity_{k}": torch.zeros_like(t) for k, t in enumerate(layers)}
+        return Group(numbers, tensors)
 
     @abstractmethod
     def _descend(self, group: Any, batches: Mapping[int, Any], step: int) -> None:
@@ -210,29 +207,31 @@ class Training(ABC):
     def _forward(self, group: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs (..., n, c) and, if they are measured, the last representations."""
 
-    def _lost(self) -> NDArray[np.bool_]:
-        """Return which members have diverged by the epoch that was just evaluated."""
-        losses = self.metrics["train_loss"]
-        loss, peak = losses[self.epoch], self._peak_loss.numpy(force=True)
-        limit = GROWTH * np.maximum(losses[0], self._zero_loss)
-        lost: NDArray[np.bool_] = ~(np.isfinite(loss) & np.isfinite(peak)) | (peak > limit)
-        if self._evaluates_as_trained():
-            lost |= (loss > limit) | (self._varied & ~self._varies)
-        return lost
-
     def _evaluates_as_trained(self) -> bool:
         """Return whether evaluations show the network as its steps see it, in full precision."""
         return True
 
     def _drop_diverged(self) -> None:
+        """Flag members that have diverged by the evaluated epoch, and train them no more."""
+        losses = self.metrics["train_loss"]
+        loss, peak = losses[self.epoch], self._peak_loss.numpy(force=True)
+        limit = GROWTH * np.maximum(losses[0], self._zero_loss)
+        lost = ~(np.isfinite(loss) & np.isfinite(peak)) | (peak > limit)
+        if self._evaluates_as_trained():
+            lost |= (loss > limit) | (self._varied & ~self._varies)
+        self._varied |= self._varies
+        lost &= self.diverged < 0
+        self.diverged[lost] = self.epoch
+        for values in self.metrics.values():
+            values[self.epoch, lost] = np.nan
         groups, self._groups = self._groups, []
         for group in groups:
             active = [k for k, number in enumerate(group.numbers) if self.diverged[number] < 0]
-            if len(active) == len(group.numbers):
-                self._groups.append(group)
-            elif active:
+            if len(active) < len(group.numbers):
                 tensors = {name: tensor[active] for name, tensor in group.tensors.items()}
-                self._groups.append(Group([group.numbers[k] for k in active], tensors))
+                group = Group([group.numbers[k] for k in active], tensors)
+            if active:
+                self._groups.append(group)
 
     def _watch_step(self, group: Group, f: Tensor, labels: Tensor) -> None:
         """Remember the highest loss of a step; ``f`` are the outputs for its samples."""
@@ -263,7 +262,7 @@ class Training(ABC):
         return True
 
     def _batches(self, seed: int) -> Sequence[Any]:
-        """Return the samples of each of this epoch's steps."""
+        """Return the rows of each of this epoch's steps."""
         if self._batch == self._n:
             return [slice(None)]  # of which indexing makes no copy
         order = torch.from_numpy(generator(seed, "batch", self.epoch).permutation(self._n))
@@ -274,17 +273,13 @@ class Training(ABC):
     ) -> tuple[Tensor, Tensor]:
         """Return some of the samples of the members' seeds, with an axis for members if several."""
         seeds = [self.members[number].seed for number in group.numbers]
+        drawn = {s: Part(*(rows_of(t, rows[s]) for t in parts[s])) for s in set(seeds)}
+        first = drawn[seeds[0]]
         if len(seeds) == 1:
-            part, chosen = parts[seeds[0]], rows[seeds[0]]
-            return rows_of(part.x, chosen), rows_of(part.y, chosen)
-        same = len({id(part) for part in parts.values()}) == 1
-        if same and isinstance(chosen := rows[seeds[0]], slice):  # of which nothing is copied
-            shared = (t[chosen] for t in parts[seeds[0]])
-            return Part(*(t.expand(len(seeds), *t.shape) for t in shared))
-        x, y = (
-            {s: rows_of(getattr(parts[s], of), rows[s]) for s in set(seeds)} for of in ("x", "y")
-        )
-        return torch.stack([x[seed] for seed in seeds]), torch.stack([y[seed] for seed in seeds])
+            return first
+        if isinstance(rows[seeds[0]], slice) and len({id(part) for part in parts.values()}) == 1:
+            return Part(*(t.expand(len(seeds), *t.shape) for t in first))  # nothing is copied
+        return Part(*map(torch.stack, zip(*(drawn[seed] for seed in seeds), strict=True)))
 
     def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
         """Return a function's values for parts of the samples, without gradients."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.linalg import matrix_norm, vector_norm
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.transition.feedforward import FeedforwardNet, kernel_of_tangents, tangents
@@ -38,8 +39,7 @@ def descend(
 
     Raises `UserError` if the loss overflows, or the network does not depend on its weights.
     """
-    weights = [weight.clone() for weight in net.weights]
-    trained = net.with_weights(weights)
+    trained = net.with_weights([weight.clone() for weight in net.weights])
     for number in range(max(steps) + 1):
         inputs, deltas, f = tangents(trained, x)
         error, ntk = f - y, kernel_of_tangents(trained, inputs, deltas)
@@ -51,15 +51,11 @@ def descend(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
         if number in steps:
-            moved = [(a - b).flatten() for a, b in zip(weights, net.weights, strict=True)]
-            yield Descent(
-                number,
-                net.with_weights([weight.clone() for weight in weights]),
-                first_loss,
-                loss,
-                kernel_change=_norm(ntk - first_ntk) / _norm(first_ntk),
-                distance=float(torch.linalg.vector_norm(torch.cat(moved))),
-            )
+            pairs = zip(trained.weights, net.weights, strict=True)
+            moved = torch.cat([(a - b).flatten() for a, b in pairs])
+            change = float(matrix_norm(ntk - first_ntk, 2)) / float(matrix_norm(first_ntk, 2))
+            copy = net.with_weights([weight.clone() for weight in trained.weights])
+            yield Descent(number, copy, first_loss, loss, change, float(vector_norm(moved)))
         if number < max(steps):
             largest = float(torch.linalg.eigvalsh(ntk)[-1])
             if not largest > 0:
@@ -67,11 +63,7 @@ def descend(
                     f"the NTK is 0 in step {number}: no neuron is active at any sample; give more "
                     "width or another seed"
                 )
-            step = step_size / largest
-            parts = zip(weights, inputs, deltas, strict=True)
+            parts = zip(trained.weights, inputs, deltas, strict=True)
             for layer, (weight, c, delta) in enumerate(parts, start=1):
-                weight.addmm_((error[:, None] * delta).T, c, alpha=-step * net.scale(layer))
-
-
-def _norm(matrix: Tensor) -> float:
-    return float(torch.linalg.matrix_norm(matrix, 2))
+                step = step_size / largest * net.scale(layer)
+                weight.addmm_((error[:, None] * delta).T, c, alpha=-step)

@@ -127,7 +127,7 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
     Raises `ZeroGradientError` if a neuron has gradient 0.
     """
     slopes = [net.activation.derivative(z[0]) for z in layers(net, x[:1])[1]]
-    samples: dict[int, list[tuple[float, ...]]] = defaultdict(list)
+    measured: dict[int, list[tuple[float, ...]]] = defaultdict(list)  # of each sample, by layer
     norms: dict[int, tuple[float, float]] = {}
     for k, sample in enumerate(x, start=1):
         for layer, products in enumerate(_products(net, sample), start=1):
@@ -138,34 +138,34 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
                     f"0 at sample {k}, and no angle; take an activation that does not vanish"
                 )
             if len(products) > 1:
-                samples[layer].append((float(squared.max()), *_cosines(products, squared, level)))
+                measured[layer].append((*_cosines(products, level), float(squared.max())))
                 if k == 1:
-                    norms[layer] = _norms(products, squared, slopes[layer - 1])
+                    norms[layer] = _norms(products, slopes[layer - 1])
     angles = []
-    for layer, values in samples.items():
-        largest, mean, square, highest, above = np.transpose(values)
+    for layer, values in measured.items():
+        mean, square, highest, above, largest = np.transpose(values)
         of_cosines = mean.mean(), math.sqrt(square.mean()), highest.max(), above.mean()
         numbers = map(float, (*of_cosines, *norms[layer], largest.max()))
         angles.append(LayerAngles(layer, net.hidden[layer - 1], net.fan_ins[layer - 1], *numbers))
     return angles
 
 
-def _cosines(products: Tensor, squared: Tensor, level: float) -> tuple[float, ...]:
+def _cosines(products: Tensor, level: float) -> tuple[float, ...]:
     """Return of all pairs the mean of |cos| and of cos², the largest, and the share above."""
     if products.ndim == 1:  # a diagonal matrix has no cosines
         return 0.0, 0.0, 0.0, 0.0
-    inverse, pairs = squared.rsqrt(), len(products) * (len(products) - 1)
+    inverse, pairs = products.diagonal().rsqrt(), len(products) * (len(products) - 1)
     cosines = (products * inverse[:, None]).mul_(inverse).abs_().fill_diagonal_(0).flatten()
     sums = cosines.sum(), cosines @ cosines, torch.count_nonzero(cosines > level)
-    mean, square, above = (float(each) / pairs for each in sums)
+    mean, square, above = (float(total) / pairs for total in sums)
     return mean, square, float(cosines.max()), above
 
 
-def _norms(products: Tensor, squared: Tensor, slopes: Tensor) -> tuple[float, float]:
+def _norms(products: Tensor, slopes: Tensor) -> tuple[float, float]:
     """Return the norms of the matrix of cosines, and of the products of activations' gradients."""
     if products.ndim == 1:
         return 1.0, float((slopes**2 * products).max())
-    lengths = squared.sqrt()
+    lengths = products.diagonal().sqrt()
     cosines = products / lengths / lengths[:, None]
     return spectral_norm(cosines), spectral_norm(slopes[:, None] * products * slopes)
 

@@ -140,18 +140,15 @@ def largest_terms(
         for _ in range(directions)
     )
     gradient = expansion.gradient
-    found, climbed = {}, []
-    for way, vectors in (
-        ("random", random),
-        ("gradient", (gradient, -gradient)),
-        ("eigenvector", (eigenvector, -eigenvector)),
-    ):
+    signed = {"gradient": (gradient, -gradient), "eigenvector": (eigenvector, -eigenvector)}
+    largest, climbed = {}, []
+    for way, vectors in ({"random": random} | signed).items():
         # a gradient of 0 has no direction
         changes = (radius / (float(torch.linalg.vector_norm(v)) or math.inf) * v for v in vectors)
         terms = ((abs(expansion.quadratic_term(change)), change) for change in changes)
-        found[way], best = max(terms, key=lambda pair: pair[0])
+        largest[way], best = max(terms, key=lambda pair: pair[0])
         climbed.append(_climb(expansion, best, radius))
-    return LargestTerms(ascent=max(climbed), **found)
+    return LargestTerms(ascent=max(climbed), **largest)
 
 
 def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:

@@ -27,8 +27,9 @@ from ntk_conditioning.training.curves import along_rows, curve_rows
 from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.losses import Loss, make_loss
 from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import Member, Part
 from ntk_workflow.cli import log
 from ntk_workflow.trainings.data import LabelledSamples

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,11 +13,12 @@ from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
-from ntk_conditioning.training.linearised import Linearised, Tangent, initial_weights, tangent
-from ntk_conditioning.training.linearised_modules import ModuleTangent, expansions
+from ntk_conditioning.training.kernels_along import module_kernel
+from ntk_conditioning.training.linearised import Linearised, expansions
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.predicted_times import SHARES, known, time_columns, times
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
+from ntk_conditioning.training.tangents import mlp_kernel, mlp_outputs, tangent
 from ntk_conditioning.training.trainer import Member, Part, Training
 from ntk_workflow.trainings.networks import Rows, TrainingTask
 
@@ -27,23 +28,31 @@ MOST_SAMPLES, RANKS = 512, 64
 MOST_ROWS = 4096
 
 
-def initial_tangent(task: TrainingTask, seed: int, x: Tensor) -> Tangent | ModuleTangent:
-    """Return outputs and kernels of a seed's network at samples, in their type."""
+def initial_kernel(
+    task: TrainingTask, seed: int, x: Tensor, outputs: Literal["mean_of_kernels", "full"]
+) -> tuple[Tensor, Tensor]:
+    """Return the outputs (n, c) of a seed's network at samples, and its kernel, in their type."""
     if kind_of(task.names["model"]).by_modules:
-        return ModuleTangent(task.make(generator(seed, "init"), dtype=x.dtype), x)
-    outputs = task.size["outputs"]
-    weights = initial_weights(task.architecture, x.shape[1], outputs, seed=seed, like=x)
-    return tangent(task.architecture, weights, x)
+        network = task.make(generator(seed, "init"), dtype=x.dtype)
+        with torch.no_grad():
+            f = network(x)[0]
+        return f, module_kernel(network, x, outputs)
+    activation = task.architecture.activation
+    weights = task.architecture.draw(x.shape[1], task.size["outputs"], seed=seed, like=x)
+    if outputs == "full":
+        start = tangent(weights, activation, x)
+        return start.f, start.kernel()
+    return mlp_outputs(weights, activation, x), mlp_kernel(weights, activation, x)
 
 
 def describe(task: TrainingTask, seed: int, part: Part) -> dict[str, Any]:
     """Return the columns of the kernel at initialisation and of the labels in it."""
     block = generator(seed, "blocks").permutation(len(part.x))[:MOST_SAMPLES]
-    start = initial_tangent(task, seed, part.x[block])
+    f, kernel = initial_kernel(task, seed, part.x[block], "mean_of_kernels")
     targets = task.loss(torch.float64).codes[part.y[block]]
-    k = start.mean_kernel().numpy()
+    k = kernel.numpy()
     spectrum = conditioning(k)
-    labels = label_spectrum(k, (targets - start.f).numpy())
+    labels = label_spectrum(k, (targets - f).numpy())
     resolved = labels.effective_kappa * spectrum.resolution_floor < spectrum.lambda_max
     ranks = np.unique(np.geomspace(1, len(k), RANKS).round().astype(np.int64))
     return {
@@ -68,9 +77,9 @@ def predict(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -
     settings, n, loss, rows = task.settings, len(part.x), task.loss(torch.float64), Rows()
     plain = settings.plain and not settings.momentum and settings.batch_size in ("all", n)
     if plain and settings.loss == "square" and n * loss.outputs <= MOST_ROWS:
-        start = initial_tangent(task, seed, part.x)
-        values, vectors = np.linalg.eigh(start.kernel().numpy())
-        squares = np.square(vectors.T @ (loss.codes[part.y] - start.f).reshape(-1).numpy())
+        f, kernel = initial_kernel(task, seed, part.x, "full")
+        values, vectors = np.linalg.eigh(kernel.numpy())
+        squares = np.square(vectors.T @ (loss.codes[part.y] - f).reshape(-1).numpy())
         for rate in rates:
             of: Any = {"rate": rate, "n": n}
             curve = predicted_losses(values, squares, **of, steps=settings.evaluated)

@@ -1,6 +1,5 @@
 """Kernels and sharpness along training, against slow ways, and without a trace in the training."""
 
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,19 +16,19 @@ from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.conditioning import conditioning
-from ntk_conditioning.training import kernels_along
+from ntk_conditioning.training import tangents
 from ntk_conditioning.training.descent import Along, Course, Descent
 from ntk_conditioning.training.kernels_along import (
     ALONG,
     kernel_numbers,
-    mlp_kernel,
     module_kernel,
     sharpness,
     smallest_angle,
 )
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.tangents import Architecture, mlp_kernel
 from ntk_conditioning.training.trainer import Member, Part
 from tests.ntk_conditioning.references import plain_losses
 from tests.support.trainings import after, assert_same, finish
@@ -53,9 +52,16 @@ def block(seed: int, part: Part) -> Part:
 
 
 def networks(name: str):
+    """Return what makes a network; ``frozen`` is one whose first weight does not train."""
     size = {"d": 12, "image": IMAGE, "depth": 4 if name.startswith("resnet") else 2, "width": 3}
-    tanh = activations.get("tanh")
-    return partial(make_network, name, **size, activation=tanh, outputs=3, dtype=torch.float64)
+    size |= {"activation": activations.get("tanh"), "outputs": 3, "dtype": torch.float64}
+
+    def make(rng):
+        network = make_network("mlp_bias" if name == "frozen" else name, rng, **size)
+        next(network.parameters()).requires_grad_(name != "frozen")
+        return network
+
+    return make
 
 
 def make(kind="mlp", *, along: Along | None = None, members=MEMBERS, epochs=6, **options):
@@ -83,10 +89,10 @@ def mean_kernel(weights, activation, x) -> Tensor:
     return torch.stack(each).mean(0)
 
 
-@pytest.mark.parametrize("name", ["relu", "tanh", "normalized_relu", "linear"])
+@pytest.mark.parametrize("name", ["relu", "tanh", "normalized_relu"])
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_the_kernel_is_the_mean_of_those_of_the_outputs(monkeypatch, name, depth):
-    monkeypatch.setattr(kernels_along, "ENTRIES", 2 * 8 * 6)  # two outputs at a time
+    monkeypatch.setattr(tangents, "ENTRIES", 2 * 8 * 6)  # two outputs at a time
     rng, sizes = np.random.default_rng(depth), [4, *[6] * depth, 5]
     weights = [torch.from_numpy(rng.standard_normal(s[::-1])) for s in pairwise(sizes)]
     x, activation = torch.from_numpy(rng.standard_normal((8, 4))), activations.get(name)
@@ -95,78 +101,56 @@ def test_the_kernel_is_the_mean_of_those_of_the_outputs(monkeypatch, name, depth
     torch.testing.assert_close(kernel, expected, rtol=1e-12, atol=1e-12)
 
 
-def explicit(network, x) -> Tensor:
-    """Return the gradients (n, c, p) of a network, each times the root of its rate's factor."""
-    given = {name: p.detach() for name, p in network.named_parameters()}
+def explicit(network, x) -> tuple[list[str], Tensor, Tensor]:
+    """Return the parameters that train, the gradients (n, c, p) by them and the factors (p,).
+
+    Gradients count by the roots of their rates' factors.
+    """
+    given = {name: p.detach() for name, p in network.named_parameters() if p.requires_grad}
     factor = {id(p): f for f, group in network.rate_groups().items() for p in group}
-    found = jacrev(lambda of: functional_call(network, of, x)[0])(given)
-    roots = {name: factor[id(p)] ** 0.5 for name, p in network.named_parameters()}
-    return torch.cat(
-        [roots[name] * each.reshape(*each.shape[:2], -1) for name, each in found.items()], dim=2
-    )
+    rows = jacrev(lambda of: functional_call(network, of, x)[0])(given)
+    parameters = dict(network.named_parameters())
+    numbers = [(parameters[name].numel(), factor[id(parameters[name])]) for name in given]
+    factors = torch.cat([torch.full((p,), f, dtype=torch.float64) for p, f in numbers])
+    flat = torch.cat([rows[name].reshape(*rows[name].shape[:2], -1) for name in given], dim=2)
+    return [*given], flat * factors.sqrt(), factors
 
 
-@pytest.mark.parametrize("kind", ["fc_batch_norm", "resnet_fixup", "mlp_bias"])
+@pytest.mark.parametrize("kind", ["fc_batch_norm", "resnet_fixup", "frozen"])
 def test_measurements_of_modules_are_those_of_explicit_gradients_and_hessians(kind):
-    """Of Fixup some parameters learn at a tenth of the rate; batch norms see the block."""
+    """Of Fixup some parameters learn at a tenth of the rate; batch norms see the block.
+
+    Parameters that do not train count for nothing.
+    """
     ensemble = make(kind, along=Along(samples=BLOCK, points=3), members=MEMBERS[:1])
+    network, data = networks(kind)(generator(1, "init")), block(1, ensemble._train[1])
+    first = next(network.parameters()).clone()
     finish(ensemble)
     (group,) = ensemble._groups
-    data = block(1, ensemble._train[1])
-    network = networks(kind)(generator(1, "init"))
     network.load_state_dict(group.network.state_dict())
+    assert torch.equal(first, next(network.parameters())) == (kind == "frozen")
     freeze_statistics(network, data.x)
-    rows = explicit(network, data.x)
+    names, rows, factors = explicit(network, data.x)
     expected = torch.einsum("iap,jap->ij", rows, rows) / 3
     torch.testing.assert_close(module_kernel(network, data.x), expected, rtol=1e-10, atol=1e-10)
-    assert ensemble.metrics["kappa"][-1, 0] == pytest.approx(
-        conditioning(expected.numpy()).kappa, rel=1e-6
-    )
-
-    names = [name for name, _ in network.named_parameters()]
-    sizes = [p.numel() for p in network.parameters()]
-    flat = torch.cat([p.detach().reshape(-1) for p in network.parameters()])
+    kappa = conditioning(expected.numpy()).kappa
+    assert ensemble.metrics["kappa"][-1, 0] == pytest.approx(kappa, rel=1e-6)
+    parameters = [dict(network.named_parameters())[name].detach() for name in names]
 
     def loss(vector: Tensor) -> Tensor:
-        shapes = [p.shape for p in network.parameters()]
-        pieces = zip(names, vector.split(sizes), shapes, strict=True)
-        f = functional_call(network, {n: v.view(s) for n, v, s in pieces}, data.x)[0]
-        return plain_losses(LOSS, f, data.y).mean()
+        pieces = vector.split([p.numel() for p in parameters])
+        weights = {n: v.view(p.shape) for n, v, p in zip(names, pieces, parameters, strict=True)}
+        return plain_losses(LOSS, functional_call(network, weights, data.x)[0], data.y).mean()
 
-    factor = {id(p): f for f, group in network.rate_groups().items() for p in group}
-    roots = torch.cat([torch.full((p.numel(),), factor[id(p)]) for p in network.parameters()])
-    dense = hessian(loss, flat) * roots.sqrt()[:, None] * roots.sqrt()
-    largest = torch.linalg.eigvalsh(dense)[-1].item()
+    dense = hessian(loss, torch.cat([p.flatten() for p in parameters]))
+    largest = torch.linalg.eigvalsh(dense * factors.sqrt()[:, None] * factors.sqrt())[-1].item()
     assert ensemble.metrics["sharpness"][-1, 0] == pytest.approx(largest, rel=1e-3)
-
-
-def test_parameters_that_do_not_train_count_for_nothing():
-    network = networks("mlp_bias")(generator(1, "init"))
-    x, y = torch.randn(5, 12, dtype=torch.float64), torch.arange(5) % 3
-    rest = explicit(network, x)
-    first = next(network.parameters())
-    k = (
-        module_kernel(network, x)
-        - torch.einsum("iap,jap->ij", *[rest[..., : first.numel()]] * 2) / 3
-    )
-    first.requires_grad_(False)
-    torch.testing.assert_close(module_kernel(network, x), k, rtol=1e-10, atol=1e-10)
-    assert all(first is not p for group in network.rate_groups().values() for p in group)
-    loss = make_loss(*LOSS[:1], outputs=LOSS[1], classes=3, dtype=torch.float64)
-    train = {1: Part(x, y)}
-    descent = Descent(epochs=1, batch_size=5)
-    frozen = ModuleEnsemble(lambda _: network, loss, MEMBERS[:1], train, descent=descent)
-    frozen.measure_along(Along(samples=BLOCK, points=2))
-    before = first.clone()
-    finish(frozen)
-    assert torch.equal(first, before)
-    assert np.isfinite(frozen.metrics["sharpness"]).all()
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_measurements_of_mlps_are_those_of_their_weights(together):
     ensemble = make(along=Along(samples=BLOCK, points=4), together=together)
-    tanh, initial = activations.get("tanh"), {}
+    tanh, initial, centre = activations.get("tanh"), {}, np.eye(BLOCK) - 1 / BLOCK
     assert ensemble.measured == [0, 1, 2, 6]
     while not ensemble.finished:
         ensemble.advance()
@@ -179,26 +163,24 @@ def test_measurements_of_mlps_are_those_of_their_weights(together):
             weights = [torch.from_numpy(state[f"weights_{k}"][number]) for k in range(3)]
             data = block(member.seed, parts()[member.seed])
             k = mean_kernel(weights, tanh, data.x).numpy()
-            first = initial.setdefault(member.seed, k)
-            found = conditioning(k)
+            first, spectrum = initial.setdefault(member.seed, k), conditioning(k)
             codes = np.eye(3)[data.y]
-            centre = np.eye(BLOCK) - 1 / BLOCK
             kc, yc = centre @ k @ centre, centre @ codes @ codes.T @ centre
             unit = np.sqrt(np.outer(k.diagonal(), k.diagonal()))
             angles = np.degrees(np.arccos((k / unit)[~np.eye(BLOCK, dtype=bool)]))
-            expected = [found.kappa, found.lambda_max, found.lambda_min, found.effective_rank]
+            expected = [getattr(spectrum, name) for name in ALONG[:4]]
             expected += [np.sum(kc * yc) / np.linalg.norm(kc) / np.linalg.norm(yc)]
             expected += [np.linalg.norm(k - first) / np.linalg.norm(first), angles.min()]
             np.testing.assert_allclose(values[:-1], expected, rtol=1e-8, atol=1e-12)
 
-            def loss(vector: Tensor, x=data.x, y=data.y, weights=weights) -> Tensor:
+            def loss(vector: Tensor, data=data, weights=weights) -> Tensor:
                 pieces = vector.split([w.numel() for w in weights])
-                for k, (w, piece) in enumerate(zip(weights, pieces, strict=True)):
-                    z = x @ piece.view_as(w).T
-                    x = tanh.gain / len(w) ** 0.5 * torch.tanh(z) if k < 2 else z
-                return plain_losses(LOSS, x, y).mean()
+                a, b, c = (piece.view_as(w) for w, piece in zip(weights, pieces, strict=True))
+                scale = tanh.gain / 6**0.5
+                z = scale * torch.tanh(scale * torch.tanh(data.x @ a.T) @ b.T) @ c.T
+                return plain_losses(LOSS, z, data.y).mean()
 
-            dense = hessian(loss, torch.cat([w.reshape(-1) for w in weights]))
+            dense = hessian(loss, torch.cat([w.flatten() for w in weights]))
             largest = torch.linalg.eigvalsh(dense)[-1].item()
             # the square of the tolerance times the eigenvalue over the gap, of these networks
             assert values[-1] == pytest.approx(largest, rel=1e-3)

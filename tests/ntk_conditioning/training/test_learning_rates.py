@@ -89,9 +89,9 @@ def test_epochs_to_a_loss_are_interpolated_in_its_logarithm(losses, expected):
 def test_the_best_rate_by_final_loss():
     row = best({(1, 0.1): [9, 8, 5], (1, 0.2): [9, 1, 3], (1, 0.4): [9, 7, 4]})
     expected = dict.fromkeys(("learning_rate", "relative_rate"), 0.2)
-    expected |= {"rate_unit": LABELS["rate_unit"], "criterion": "final_loss", "loss_level": 0.1}
-    expected |= {"edge": "none", "rates": 3, "lowest_rate": 0.1, "highest_rate": 0.4, "seeds": 1}
-    expected |= {"width": LABELS["width"], "n": LABELS["n"], "epochs": 2}
+    expected |= {name: LABELS[name] for name in ("rate_unit", "width", "n")}
+    expected |= {"criterion": "final_loss", "loss_level": 0.1, "edge": "none", "seeds": 1}
+    expected |= {"rates": 3, "lowest_rate": 0.1, "highest_rate": 0.4, "epochs": 2}
     expected |= {"diverged_rates": 0, "critical_learning_rate": 1.0, "kappa": pytest.approx(10.0)}
     losses = ("score", "final_loss_mean", "final_loss_min", "final_loss_max")
     expected |= dict.fromkeys(losses, 3.0)

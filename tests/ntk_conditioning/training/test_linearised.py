@@ -7,17 +7,17 @@ import pytest
 import torch
 from torch.func import functional_call, jacrev
 
-from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Course, Descent
-from ntk_conditioning.training.linearised import Linearised, initial_weights, tangent
-from ntk_conditioning.training.linearised_modules import ModuleTangent, expansions
+from ntk_conditioning.training.kernels_along import module_kernel
+from ntk_conditioning.training.linearised import Linearised, expansions
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
+from ntk_conditioning.training.tangents import Architecture, tangent
 from ntk_conditioning.training.trainer import Member, Part
 from tests.support.trainings import finish
 
@@ -27,18 +27,16 @@ N, D, C = 14, 5, 3
 class Plain(torch.nn.Module):
     """A network as in liu2023relu, Eq. (1), with c outputs, for automatic differentiation."""
 
-    def __init__(self, network, weights):
+    def __init__(self, activation, weights):
         super().__init__()
-        self.network = network
+        self.activation = activation
         self.weights = torch.nn.ParameterList([w.clone() for w in weights])
 
     def forward(self, x):
         *hidden, last = self.weights
         for weight in hidden:
-            z = x @ weight.T
-            x = self.network.activation.function(z) * self.network.activation.gain
-            x = x / len(weight) ** 0.5
-        return x @ last.T
+            x = self.activation.function(x @ weight.T) * self.activation.gain / len(weight) ** 0.5
+        return x @ last.T, None
 
 
 @pytest.fixture
@@ -48,44 +46,49 @@ def problem():
     return Part(x, torch.from_numpy(rng.integers(0, C, N)))
 
 
-def jacobian(network, weights, x):
+def jacobian(network, x):
     """Return the outputs (n c,) and their Jacobian (n c, p) by automatic differentiation."""
-    model = Plain(network, weights)
-    parameters = {name: p.detach() for name, p in model.named_parameters()}
-    found = jacrev(lambda given: functional_call(model, given, (x,)))(parameters)
-    rows = [found[name].reshape(len(x) * C, -1) for name in parameters]
-    return model(x).detach().reshape(-1), torch.cat(rows, dim=1)
+    weights = {name: p.detach() for name, p in network.named_parameters()}
+    rows = jacrev(lambda given: functional_call(network, given, (x,))[0])(weights)
+    j = torch.cat([row.reshape(N * C, -1) for row in rows.values()], dim=1)
+    return network(x)[0].detach().reshape(-1), j
+
+
+def explicit_curve(f, j, y, loss, course, *, seed, rate, start=0.0, pace=1.0):
+    """Return the losses of the descent of a Jacobian, from the weights ``start`` (p,)."""
+    change = velocity = torch.zeros(j.shape[1], dtype=torch.float64)
+    batch, decay, curve = course.batch_size, getattr(course, "weight_decay", 0), []
+    for epoch in range(course.epochs + 1):
+        whole = epoch == 0 or batch == "all"
+        order = range(N) if whole else generator(seed, "batch", epoch).permutation(N)
+        for rows in torch.tensor([*order]).split(N if whole else batch) if epoch else ():
+            pull = torch.zeros(N, C, dtype=torch.float64)
+            out = (f + j @ change).reshape(N, C)[rows]
+            pull[rows] = loss.gradient(out, y[rows]) / len(rows)
+            gradient = j.T @ pull.reshape(-1) + decay * (start + change)
+            velocity = course.momentum * velocity + gradient
+            change = change - rate * pace * velocity
+        curve.append(loss.values((f + j @ change).reshape(N, C), y).mean().item())
+    return curve
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
 @pytest.mark.parametrize(
-    ("loss", "batch", "momentum"),
+    ("name", "batch", "momentum"),
     [("square", "all", 0.0), ("square", "all", 0.9), ("cross_entropy", 4, 0.0)],
 )
-def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, loss, batch, momentum, depth):
-    x, y = problem
+def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, name, batch, momentum, depth):
     network = Architecture(depth, 7, activations.get("tanh"))
-    of = make_loss(loss, outputs="classes", classes=C, dtype=torch.float64)
-    rates, course = (0.05, 0.2), Course(epochs=20, batch_size=batch, momentum=momentum)
-    members = [Member(seed, rate) for seed in (1, 2) for rate in rates]
-    ensemble = Linearised(network, of, members, {1: problem, 2: problem}, course=course)
-    while not ensemble.finished:
-        ensemble.advance()
+    loss = make_loss(name, outputs="classes", classes=C, dtype=torch.float64)
+    course = Course(epochs=20, batch_size=batch, momentum=momentum)
+    members = [Member(seed, rate) for seed in (1, 2) for rate in (0.05, 0.2)]
+    ensemble = finish(
+        Linearised(network, loss, members, dict.fromkeys((1, 2), problem), course=course)
+    )
     for number, (seed, rate) in enumerate(members):
-        weights = initial_weights(network, D, C, seed=seed, like=x)
-        f, j = jacobian(network, weights, x)
-        change, curve = torch.zeros(j.shape[1], dtype=torch.float64), []
-        velocity = change
-        for epoch in range(21):
-            whole = epoch == 0 or batch == "all"
-            order = range(N) if whole else generator(seed, "batch", epoch).permutation(N)
-            for rows in torch.tensor([*order]).split(N if whole else batch) if epoch else ():
-                out = (f + j @ change).reshape(N, C)[rows]
-                pull = torch.zeros(N, C, dtype=torch.float64)
-                pull[rows] = of.gradient(out, y[rows]) / len(rows)
-                velocity = momentum * velocity - rate * (j.T @ pull.reshape(-1))
-                change = change + velocity
-            curve.append(of.values((f + j @ change).reshape(N, C), y).mean().item())
+        weights = network.draw(D, C, seed=seed, like=problem.x)
+        f, j = jacobian(Plain(network.activation, weights), problem.x)
+        curve = explicit_curve(f, j, problem.y, loss, course, seed=seed, rate=rate)
         np.testing.assert_allclose(ensemble.metrics["train_loss"][:, number], curve, rtol=1e-10)
 
 
@@ -99,42 +102,24 @@ def perturbed(rng):
     return network
 
 
-def test_expansions_of_modules_descend_as_their_explicit_jacobian_does():
-    rng = np.random.default_rng(0)
-    x = torch.from_numpy(rng.standard_normal((N, 2, 4, 4)))
-    data = Part(x, torch.from_numpy(rng.integers(0, C, N)))
+def test_expansions_of_modules_descend_as_their_explicit_jacobian_does(problem):
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((N, 2, 4, 4)))
     loss = make_loss("cross_entropy", outputs="classes", classes=C, dtype=torch.float64)
     course = Descent(epochs=5, batch_size=4, momentum=0.9, weight_decay=0.01)
-    rate, make = 0.05, expansions(perturbed)
-    ensemble = ModuleEnsemble(make, loss, [Member(1, rate)], {1: data}, descent=course)
-    finish(ensemble)
+    data, make = {1: Part(x, problem.y)}, expansions(perturbed)
+    ensemble = finish(ModuleEnsemble(make, loss, [Member(1, 0.05)], data, descent=course))
     network = perturbed(generator(1, "init"))
-    weights = {name: p.detach() for name, p in network.named_parameters()}
-    rows = jacrev(lambda given: functional_call(network, given, (x,))[0])(weights)
-    j = torch.cat([row.reshape(N * C, -1) for row in rows.values()], dim=1)
+    f, j = jacobian(network, x)
     factors = {id(p): s for s, group in network.rate_groups().items() for p in group}
-    like = [p.detach().reshape(-1) for p in network.parameters()]
+    parameters = [*network.parameters()]
+    start = torch.cat([p.detach().flatten() for p in parameters])
     pace = torch.cat(
-        [
-            torch.full_like(w, factors[id(p)])
-            for w, p in zip(like, network.parameters(), strict=True)
-        ]
+        [torch.full((p.numel(),), factors[id(p)], dtype=torch.float64) for p in parameters]
     )
     assert len(pace.unique()) == 2
-    here = ModuleTangent(network, x)
-    np.testing.assert_allclose(here.kernel(), (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
-    start = torch.cat(like).clone()
-    w, velocity, curve = start, torch.zeros_like(start), []
-    for epoch in range(6):
-        order = generator(1, "batch", epoch).permutation(N) if epoch else np.empty(0, int)
-        for rows in torch.from_numpy(order).split(4) if epoch else ():
-            out = (here.f.reshape(-1) + j @ (w - start)).reshape(N, C)
-            pull = torch.zeros(N, C, dtype=torch.float64)
-            pull[rows] = loss.gradient(out[rows], data.y[rows]) / len(rows)
-            velocity = 0.9 * velocity + j.T @ pull.reshape(-1) + 0.01 * w
-            w = w - rate * pace * velocity
-        out = (here.f.reshape(-1) + j @ (w - start)).reshape(N, C)
-        curve.append(loss.values(out, data.y).mean().item())
+    kernel = module_kernel(network, x, "full")
+    np.testing.assert_allclose(kernel, (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
+    curve = explicit_curve(f, j, problem.y, loss, course, seed=1, rate=0.05, start=start, pace=pace)
     np.testing.assert_allclose(ensemble.metrics["train_loss"][:, 0], curve, rtol=1e-10)
     assert curve[-1] < 0.95 * curve[0]
 
@@ -142,19 +127,15 @@ def test_expansions_of_modules_descend_as_their_explicit_jacobian_does():
 def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
     network = Architecture(2, 6, activations.get("relu"))
     loss = make_loss("square", outputs="classes", classes=C, dtype=torch.float64)
-    weights = initial_weights(network, D, C, seed=1, like=problem.x)
-    whole = tangent(network, weights, problem.x)
-    f, j = jacobian(network, weights, problem.x)
+    weights = network.draw(D, C, seed=1, like=problem.x)
+    whole = tangent(weights, network.activation, problem.x)
+    f, j = jacobian(Plain(network.activation, weights), problem.x)
     np.testing.assert_allclose(whole.kernel(), j @ j.T, rtol=0, atol=1e-12)
-    mean = ntk(Plain(network, weights), problem.x, outputs="mean_of_kernels")
-    np.testing.assert_allclose(whole.mean_kernel(), mean.detach(), rtol=0, atol=1e-12)
     values, vectors = np.linalg.eigh(whole.kernel().numpy())
     residual = (loss.codes[problem.y].reshape(-1) - f).numpy()
     squares, rate = np.square(vectors.T @ residual), N / values[-1]
     members, course = [Member(1, rate)], Course(epochs=200)
-    ensemble = Linearised(network, loss, members, {1: problem}, course=course)
-    while not ensemble.finished:
-        ensemble.advance()
+    ensemble = finish(Linearised(network, loss, members, {1: problem}, course=course))
     curve = ensemble.metrics["train_loss"][:, 0]
     predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
     np.testing.assert_allclose(curve, predicted, rtol=1e-10)
@@ -177,10 +158,7 @@ def test_a_network_follows_its_prediction_the_closer_the_wider_it_is(problem):
         network, course = Architecture(2, width, activations.get("tanh")), Course(epochs=30)
         real = Ensemble(network, loss, members, parts, course=course)
         expanded = Linearised(network, loss, members, parts, course=course)
-        for ensemble in (real, expanded):
-            while not ensemble.finished:
-                ensemble.advance()
-        a, b = (e.metrics["train_loss"] for e in (real, expanded))
+        a, b = (finish(ensemble).metrics["train_loss"] for ensemble in (real, expanded))
         off.append((np.abs(b - a).max(axis=0) / a[0]).mean())
     assert all(wide < narrow for narrow, wide in pairwise(off))
     assert np.polyfit(np.log(widths), np.log(off), 1)[0] < -0.4

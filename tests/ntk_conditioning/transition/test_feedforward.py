@@ -181,13 +181,6 @@ def test_descent_is_along_the_gradient_by_the_largest_eigenvalue_there(architect
     assert (still.kernel_change, still.distance) == (0, 0)
 
 
-def test_descent_lowers_the_loss():
-    model, x = network("deep"), samples(4)
-    y = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
-    _, result = descend(model, x, y, steps=[0, 50])
-    assert result.loss_after < result.loss_before / 2
-
-
 def test_a_silent_network_is_linear_and_neither_descends_nor_has_angles():
     """One hidden layer of ReLUs is linear in the weights below the last, and may be silent."""
     model, x = network("two_layer", "relu"), samples(3).abs()
