@@ -105,8 +105,8 @@ def _products(variances: tuple[float, ...]) -> list[tuple[Array, Array]]:
             term = np.convolve(powers[i], complete[k - i])
             total[: len(term)] += term
         complete.append(total / k)
-    found = []
+    products = []
     for k, counts in enumerate(complete[2:], start=2):
         there = counts > RARE
-        found.append((np.exp(k * start + step * np.flatnonzero(there)), counts[there]))
-    return found
+        products.append((np.exp(k * start + step * np.flatnonzero(there)), counts[there]))
+    return products

@@ -120,7 +120,7 @@ def measure(
     w = draw.distances
     gram = spike_and_bulk(w, error=draw.error)
     for depth, function in sorted(functions.items()):
-        found = spike_and_bulk(function(w), error=function.error(w, draw.error))
+        spectrum = spike_and_bulk(function(w), error=function.error(w, draw.error))
         law, far = place.law(function), far_samples(function, n=len(draw.z), d=place.keys["d"])
         pair = function(w.min(keepdims=True)).item()
         smallest = min(law.low, pair)
@@ -132,10 +132,10 @@ def measure(
             "mean_cosine": 1 - float(w.mean()),
             "effective_dimension": sphere.effective_dimension(draw.samples),
             "closest": float(w.min()),
-            **{name: value for name, value in vars(found).items() if name != "n"},
-            "kappa": found.kappa,
-            "kappa_error": found.kappa_error,
-            "bulk_kappa": found.bulk_kappa,
+            **{name: value for name, value in vars(spectrum).items() if name != "n"},
+            "kappa": spectrum.kappa,
+            "kappa_error": spectrum.kappa_error,
+            "bulk_kappa": spectrum.bulk_kappa,
             "gram_kappa": gram.kappa,
             "gram_bulk_kappa": gram.bulk_kappa,
             "pair_bound": pair,

@@ -80,12 +80,12 @@ def _rule(d: float) -> tuple[Array, Array, Array]:
     beside = np.append(math.sqrt(1 / d), beside)
     t, vectors = eigh_tridiagonal(np.zeros(NODES), beside)
     points, now, before = np.append(t, 1.0), np.ones(NODES + 1), np.zeros(NODES + 1)
-    found: list[Array] = []
-    while len(found) < DEGREES and now[-1] ** 2 <= MANY:
-        found.append(now)
-        back = beside[len(found) - 2] * before if len(found) > 1 else 0.0
-        now, before = (points * now - back) / beside[len(found) - 1], now
-    values = np.array(found)
+    rows: list[Array] = []
+    while len(rows) < DEGREES and now[-1] ** 2 <= MANY:
+        rows.append(now)
+        back = beside[len(rows) - 2] * before if len(rows) > 1 else 0.0
+        now, before = (points * now - back) / beside[len(rows) - 1], now
+    values = np.array(rows)
     return 1 - np.clip(t, -1, 1), values[:, :-1] * vectors[0] ** 2, values[:, -1]
 
 

@@ -49,7 +49,7 @@ class TestNpz:
         path.write_bytes(path.read_bytes().replace(b"(60, 60)", b"(20, 60)"))
         with pytest.raises(FormatError, match=r"mine.npz cannot be read .* Bad CRC-32 for file 'x"):
             read_npz(path)
-        for shape in (b"(9999999999999,)", b"(2, 3", b"(-1,)", b"((((2,"):
+        for shape in (b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,", b"(0,)"):
             described = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
             header = b"\x93NUMPY\x01\x00" + len(described).to_bytes(2, "little") + described
             with zipfile.ZipFile(tmp_path / "mine.npz", "w") as archive:

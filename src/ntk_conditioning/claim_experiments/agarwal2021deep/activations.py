@@ -107,7 +107,6 @@ def normrelu(setting: Setting) -> Measurements:
             yield row("chosen_scale_over_selus", scale / selu, 1.0)
             yield row("chosen_offset", offset, -1.6209)
             yield row("chosen_mass_below", 1 - a1, 0.0551)  # E z σ = E σ' = 1 - Φ
-            yield row("chosen_non_linearity", mu, 0.0156)
 
 
 def lengths(setting: Setting) -> Measurements:

@@ -143,7 +143,6 @@ def fixed_points(setting: Setting) -> Measurements:
         layer = CorrelationMap(name)
         at, mu = layer.fixed_point, layer.mu_tilde
         yield row("mu_tilde", mu)
-        yield row("fixed_point", at)
         # rounded, as a key must be the same on every processor
         yield row("fixed_point_slope", layer.slope(at), at=round(at, 9))
         rho = np.linspace(1e-6, 1 - 1e-6, 4001)
@@ -201,7 +200,6 @@ def slow_convergence(setting: Setting) -> Measurements:
     """Measure Lemma 36: how many layers take every ρ to 1 - ε if σ̂'(1) = 1, over its L_0."""
     for sigma in map(activations.get, ("relu", "leaky_relu", QUADRATIC)):
         row, layer = partial(Measurement, activation=sigma.name), CorrelationMap(sigma)
-        yield row("slope_at_one", layer.slope_at_one, 1.0)
         path = layer.path(np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
         counts = [int(np.argmax(path >= 1 - epsilon)) for epsilon in EPSILONS]
         for epsilon, count in zip(EPSILONS, counts, strict=True):

@@ -227,7 +227,6 @@ def depth_of_samples(setting: Setting) -> Measurements:
             y, high = init.standard_normal(n), np.linalg.eigvalsh(phi @ phi.T)[-1]
             losses = _losses(phi, y, mlp.weights[-1][0].numpy(), n / (2 * high))
             rates.append(_least_decay(losses))
-            yield row("top_layer_rate", rates[-1], n=n, depth=depth, width=width, at=delta)
             if seed == setting.seeds[0]:
                 deep = first_depth(n, delta, mu, ntk=True)
                 low, *_, high = np.linalg.eigvalsh(infinite.ntk(x, depth=deep, activation="erf"))
@@ -274,8 +273,8 @@ def stochastic(setting: Setting) -> Measurements:
 
     Steps are 1/(2β), on one sample each, and a round of 8nβ/λ_min ends in the mean of its iterates,
     as the proof has it. After log2(1/TARGET) rounds ``sgd_loss`` is what is left over TARGET.
-    ``sgd_steps`` is how many steps the mean loss of the last iterate needs to reach TARGET, whose
-    exponent in n Theorem 45 puts at 0, by a λ_min of Ω(n); ``sgd_lambda_min`` is λ_min.
+    ``sgd_steps_exponent`` is of the steps that the mean loss of the last iterate needs to reach
+    TARGET; Theorem 45 puts it at 0, by a λ_min of Ω(n). ``sgd_lambda_min`` is λ_min.
     """
     needed, smallest = [], []
     for row, n in grid(activation=ACTIVATION, depth=DEPTH, width=WIDTH, n=MANY):
@@ -294,7 +293,6 @@ def stochastic(setting: Setting) -> Measurements:
         _, losses = _round(k, residual, beta=beta, length=length, pick=pick)
         needed.append(int(np.argmax(losses / first < TARGET)))
         smallest.append(low)
-        yield row("sgd_steps", needed[-1], at=TARGET)
         yield row("sgd_lambda_min", low, n)
     yield Measurement("sgd_steps_exponent", exponent(MANY, needed), 0.0, 1.0, depth=DEPTH)
     power = exponent(MANY, np.multiply(needed, smallest))

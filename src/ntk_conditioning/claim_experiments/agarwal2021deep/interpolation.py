@@ -151,17 +151,15 @@ def smallest_eigenvalue(setting: Setting) -> Measurements:
     """
     layer = CorrelationMap("relu")
     for n, power in ((2, 1.0), (3, 1.5)):
-        smallest = [_least(layer, n, math.acos(1 - delta)) for delta in DELTAS]
-        for (row, delta), value in zip(
-            grid(activation="relu", n=n, at=DELTAS), smallest, strict=True
-        ):
-            yield row("features_over_bound", value / (delta**1.5 / n**3))
+        smallest = []
+        for row, delta in grid(activation="relu", n=n, at=DELTAS):
+            smallest.append(_least(layer, n, math.acos(1 - delta)))
+            yield row("features_over_bound", smallest[-1] / (delta**1.5 / n**3))
         yield Measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
-    smallest = [_least(layer, n, SPACING) for n in ARC_SIZES]
-    for (row, n), value in zip(
-        grid(activation="relu", n=ARC_SIZES, at=SPACING), smallest, strict=True
-    ):
-        yield row("features_over_bound", value / ((1 - math.cos(SPACING)) ** 1.5 / n**3))
+    smallest = []
+    for row, n in grid(activation="relu", n=ARC_SIZES, at=SPACING):
+        smallest.append(_least(layer, n, SPACING))
+        yield row("features_over_bound", smallest[-1] / ((1 - math.cos(SPACING)) ** 1.5 / n**3))
     yield Measurement("features_n_exponent", exponent(ARC_SIZES, smallest), -3.0, at=SPACING)
 
 
@@ -174,11 +172,11 @@ def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
 
 
 def one_layer_kernel(setting: Setting) -> Measurements:
-    """Measure Theorem 58: λ_min of one layer's kernel over what rounding leaves, in a plane.
+    """Measure Theorem 58: the rank of one layer's kernel in a plane, and Σ a_k² over odd k >= 3.
 
-    And its rank, and Σ a_k² over odd k >= 3. The theorem wants infinitely many even and infinitely
-    many odd Hermite coefficients. As |ρ_ij| < 1, the matrices of ρ_ij^k tend to the identity, so
-    that infinitely many of any parity do.
+    The theorem wants infinitely many even and infinitely many odd Hermite coefficients. As
+    |ρ_ij| < 1, the matrices of ρ_ij^k tend to the identity, so that infinitely many of any parity
+    do.
     """
     angles = math.pi * np.arange(IN_PLANE) / IN_PLANE  # no two of them opposite
     gram = np.minimum(np.cos(np.subtract.outer(angles, angles)), 1.0)
@@ -186,7 +184,6 @@ def one_layer_kernel(setting: Setting) -> Measurements:
         row = partial(Measurement, activation=sigma.name, n=IN_PLANE, d=2)
         eigenvalues = np.linalg.eigvalsh(CorrelationMap(sigma)(gram))
         floor = IN_PLANE * np.finfo(np.float64).eps * eigenvalues[-1]
-        yield row("one_layer_lambda_min", eigenvalues[0] / floor)
         yield row("one_layer_rank", np.count_nonzero(eigenvalues > 10 * floor))
         yield row("odd_coefficients", np.sum(expansion(sigma).coefficients[3::2] ** 2))
 

@@ -9,8 +9,9 @@ import math
 from functools import cache, partial
 
 import numpy as np
-from numpy.polynomial import polynomial
+from numpy.polynomial import hermite_e, polynomial
 from numpy.typing import ArrayLike
+from scipy.special import factorial
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
@@ -69,7 +70,7 @@ def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike)
 @cache
 def _plane() -> tuple[Array, Array, Array]:
     """Return nodes and weights of two independent normal variables."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(90)
+    nodes, weights = hermite_e.hermegauss(90)
     u, v = np.meshgrid(nodes, nodes)
     mass = np.outer(weights, weights) / (2 * np.pi)
     near = mass > 1e-17  # corners that weigh nothing
@@ -123,7 +124,7 @@ def hermite_basis(setting: Setting) -> Measurements:
     for ‖u‖² = γ, in E exp(sz + tz'). Eqs. (15) and (16) sum an activation's coefficients. ``at`` is
     γ', and γ is 1/2.
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(24)
+    nodes, weights = hermite_e.hermegauss(24)
     weights = np.outer(weights, weights) / (2 * math.pi)
     gamma, rho = 0.5, 0.6
     first = math.sqrt(gamma) * nodes[:, None]
@@ -158,12 +159,11 @@ def scaled(activation: str, scale: float) -> Expansion:
     return expand(lambda z: sigma.values(scale * z), kinks=sigma.kinks)
 
 
-def _polynomials(z: Array, gamma: float, power: int) -> list[Array]:
-    """Return h_0 to h_4, the H_j of exp(tz - γ^power t²/2) over sqrt(γ^j j!)."""
-    h = [np.ones_like(z), z]
-    for j in range(1, 4):
-        h.append(z * h[j] - j * gamma**power * h[j - 1])
-    return [each / math.sqrt(gamma**j * math.factorial(j)) for j, each in enumerate(h)]
+def _polynomials(z: Array, gamma: float, power: int) -> Array:
+    """Return h_0 to h_4 (5, ...), the H_j of exp(tz - γ^power t²/2) over sqrt(γ^j j!)."""
+    j, deviation = np.arange(5), gamma ** (power / 2)
+    h = hermite_e.hermevander(z / deviation, 4) * deviation**j
+    return np.asarray(np.moveaxis(h / np.sqrt(gamma**j * factorial(j)), -1, 0))
 
 
 def shifted_relu(setting: Setting) -> Measurements:

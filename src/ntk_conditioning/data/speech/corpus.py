@@ -114,8 +114,8 @@ def _in_archive(source: Path, subset: str) -> _Files:
 
 
 def _in_folder(source: Path, subset: str) -> _Files:
-    own = [source] if source.name == subset else []
-    folders = [source / subset, source / "LibriSpeech" / subset, *own]
+    itself = [source] if source.name == subset else []
+    folders = [source / subset, source / "LibriSpeech" / subset, *itself]
     folder = next(filter(Path.is_dir, folders), None)
     if folder is None:
         raise ContentError(
