@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ntk_conditioning.networks.architectures import kind_of
@@ -29,30 +30,27 @@ MOST_ROWS = 4096
 
 
 def initial_kernel(
-    task: TrainingTask, seed: int, x: Tensor, outputs: Literal["mean_of_kernels", "full"]
-) -> tuple[Tensor, Tensor]:
+    task: TrainingTask, seed: int, x: Tensor, kernel: Literal["mean_of_kernels", "full"]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the outputs (n, c) of a seed's network at samples, and its kernel, in their type."""
     if kind_of(task.names["model"]).by_modules:
         network = task.make(generator(seed, "init"), dtype=x.dtype)
         with torch.no_grad():
-            f = network(x)[0]
-        return f, module_kernel(network, x, outputs)
+            return network(x)[0].numpy(), module_kernel(network, x, kernel).numpy()
     activation = task.architecture.activation
     weights = task.architecture.draw(x.shape[1], task.size["outputs"], seed=seed, like=x)
-    if outputs == "full":
+    if kernel == "full":
         start = tangent(weights, activation, x)
-        return start.f, start.kernel()
-    return mlp_outputs(weights, activation, x), mlp_kernel(weights, activation, x)
+        return start.f.numpy(), start.kernel().numpy()
+    return mlp_outputs(weights, activation, x).numpy(), mlp_kernel(weights, activation, x).numpy()
 
 
 def describe(task: TrainingTask, seed: int, part: Part) -> dict[str, Any]:
     """Return the columns of the kernel at initialisation and of the labels in it."""
     block = generator(seed, "blocks").permutation(len(part.x))[:MOST_SAMPLES]
-    f, kernel = initial_kernel(task, seed, part.x[block], "mean_of_kernels")
-    targets = task.loss(torch.float64).codes[part.y[block]]
-    k = kernel.numpy()
-    spectrum = conditioning(k)
-    labels = label_spectrum(k, (targets - f).numpy())
+    f, k = initial_kernel(task, seed, part.x[block], "mean_of_kernels")
+    targets = task.loss(torch.float64).codes[part.y[block]].numpy()
+    spectrum, labels = conditioning(k), label_spectrum(k, targets - f)
     resolved = labels.effective_kappa * spectrum.resolution_floor < spectrum.lambda_max
     ranks = np.unique(np.geomspace(1, len(k), RANKS).round().astype(np.int64))
     return {
@@ -60,7 +58,7 @@ def describe(task: TrainingTask, seed: int, part: Part) -> dict[str, Any]:
         "lambda_max": spectrum.lambda_max,
         "kappa": spectrum.kappa,
         "effective_kappa": labels.effective_kappa if resolved else None,
-        "alignment": kernel_target_alignment(k, targets.numpy()),
+        "alignment": kernel_target_alignment(k, targets),
         "critical_learning_rate": 2 * len(k) / spectrum.lambda_max,
         "ranks": ranks.astype(float).tolist(),
         "eigenvalues": labels.eigenvalues[ranks - 1].tolist(),
@@ -74,12 +72,13 @@ def predict(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -
     For plain full-batch descent on the square loss it is a sum over eigenvectors; otherwise the
     network's expansion in its weights is trained, on the same samples in the same order.
     """
-    settings, n, loss, rows = task.settings, len(part.x), task.loss(torch.float64), Rows()
+    settings = replace(task.settings, mixed_precision=False)
+    n, loss, rows = len(part.x), task.loss(torch.float64), Rows()
     plain = settings.plain and not settings.momentum and settings.batch_size in ("all", n)
     if plain and settings.loss == "square" and n * loss.outputs <= MOST_ROWS:
         f, kernel = initial_kernel(task, seed, part.x, "full")
-        values, vectors = np.linalg.eigh(kernel.numpy())
-        squares = np.square(vectors.T @ (loss.codes[part.y] - f).reshape(-1).numpy())
+        values, vectors = np.linalg.eigh(kernel)
+        squares = np.square(vectors.T @ (loss.codes[part.y].numpy() - f).reshape(-1))
         for rate in rates:
             of: Any = {"rate": rate, "n": n}
             curve = predicted_losses(values, squares, **of, steps=settings.evaluated)
@@ -87,18 +86,17 @@ def predict(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -
             row = {"method": "eigenvectors", "predicted_loss": curve.tolist()}
             rows.append(row | time_columns(when, prefix="predicted_"))
         return rows
-    course = replace(settings, mixed_precision=False)
     common = (loss, [Member(seed, rate) for rate in rates], {seed: part})
     ensemble: Training
     if kind_of(task.names["model"]).by_modules:
         make = expansions(partial(task.make, dtype=torch.float64))
-        ensemble = ModuleEnsemble(make, *common, descent=course)
+        ensemble = ModuleEnsemble(make, *common, descent=settings)
     else:
-        ensemble = Linearised(task.architecture, *common, course=course)
+        ensemble = Linearised(task.architecture, *common, course=settings)
     while not ensemble.finished:
         ensemble.advance()
-    for curve in ensemble.metrics["train_loss"][course.evaluated].T:
+    for curve in ensemble.metrics["train_loss"][settings.evaluated].T:
         losses = known(curve.tolist())
         row = {"method": "flow", "predicted_loss": losses}
-        rows.append(row | times(course.evaluated, losses, prefix="predicted_"))
+        rows.append(row | times(settings.evaluated, losses, prefix="predicted_"))
     return rows
