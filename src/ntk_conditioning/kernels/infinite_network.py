@@ -45,8 +45,6 @@ TILE = 256
 CLOSE = 1e-3
 # Entries of the arrays in which rows of close pairs are gathered, to bound the memory.
 GATHERED = 2**20
-# Side of the tiles of which only the diagonal is wanted.
-NARROW = 32
 # Norms are equal if they differ by no more than rounding, relatively.
 EQUAL_NORMS = 1e-13
 # Relative rounding of a layer's cosine distances, and of those of the samples.
@@ -153,10 +151,9 @@ class Layer:
         one = slice(0, 1)
         return np.asarray(self._propagate(one, one, w[:, None], theta[:, None])[1][:, 0])
 
-    def rough_cosine_distances(self, rows: slice, columns: slice) -> Array:
-        """Return e of a tile from rounded cosines, off by up to `roughness`."""
-        cosine = self._cosines(rows, columns)
-        return self._propagate(rows, columns, 1 - cosine, np.arccos(cosine))[1]
+    def cosine_distances_of_tile(self, rows: slice, columns: slice) -> Array:
+        """Return e of a tile of pairs, right to about 1e-14."""
+        return self._propagate(rows, columns, *self._input_distances(rows, columns))[1]
 
     def cosine_distances(self, i: Indices, j: Indices) -> Array:
         """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
@@ -188,23 +185,6 @@ class Layer:
             e = _mixed(near, far, rows, columns, w, e, h)
             e_off += _error(layer, e.item())  # of the weights
         return e_off
-
-    @cached_property
-    def roughness(self) -> float:
-        """How far e may be off for pairs of samples whose cosine is rounded.
-
-        By its Hermite expansion 1 - e_ij = Σ b_k(i, j) cos^k θ, and |b_k(i, j)| is at most the
-        root of b_k(i, i) b_k(j, j), by Cauchy and Schwarz and induction over layers. A change of
-        cos θ by δ moves cos^k θ by at most 1 - (1 - δ)^k, so that e_ij moves by no more than the
-        larger of e_ii and e_jj rise between the angles whose cosines are 1 and 1 - δ.
-        """
-        change = (self.x.shape[1] + 8) * EPS
-        largest = 0.0
-        for part in spans(len(self.x), NARROW):
-            w = np.full((part.stop - part.start, part.stop - part.start), change)
-            e = self._propagate(part, part, w, angle_of(w))[1]
-            largest = max(largest, float(np.diagonal(e).max()))
-        return largest + 2 * self.error + 20 * (len(self._layers) + 1) * EPS
 
     def require_cosines(self, tolerated: float) -> None:
         """Raise `UnresolvedKernelError` unless the cosines of both kernels are known to that."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,56 +46,24 @@ class ScaleError(UserError):
     """The scale of branches or biases is no finite number, or negative."""
 
 
-def nngp(
-    x: ArrayLike,
-    x2: ArrayLike | None = None,
-    *,
-    depth: int,
-    activation: Activation | str,
-    branch_scale: float | None = None,
-    bias_scale: float = 0.0,
-) -> Array:
-    """Return the covariance Σ_f (n, n2) of the outputs; see `Network`.
+def nngp(x: ArrayLike, x2: ArrayLike | None = None, **options: Any) -> Array:
+    """Return the covariance Σ_f (n, n2) of the outputs; ``options`` are those of `Network`.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
     array([[100.]])
     """
-    network = Network(
-        x,
-        x2,
-        depth=depth,
-        activation=activation,
-        branch_scale=branch_scale,
-        bias_scale=bias_scale,
-    )
-    return network.nngp
+    return Network(x, x2, **options).nngp
 
 
-def ntk(
-    x: ArrayLike,
-    x2: ArrayLike | None = None,
-    *,
-    depth: int,
-    activation: Activation | str,
-    branch_scale: float | None = None,
-    bias_scale: float = 0.0,
-) -> Array:
-    """Return the neural tangent kernel Θ_f (n, n2); see `Network`.
+def ntk(x: ArrayLike, x2: ArrayLike | None = None, **options: Any) -> Array:
+    """Return the neural tangent kernel Θ_f (n, n2); ``options`` are those of `Network`.
 
     For ReLU each block multiplies Σ_ii by 1 + s², and Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
 
     >>> ntk([[1.0, 0.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
     array([[12.]])
     """
-    network = Network(
-        x,
-        x2,
-        depth=depth,
-        activation=activation,
-        branch_scale=branch_scale,
-        bias_scale=bias_scale,
-    )
-    return network.ntk
+    return Network(x, x2, **options).ntk
 
 
 class Network:
@@ -154,11 +123,6 @@ class Network:
     def ntk(self) -> Array:
         """The neural tangent kernel Θ_f (n, n2)."""
         return self._kernel(1)
-
-    @cached_property
-    def gradient_angles(self) -> Array:
-        """The angles (n, n2) in radians between model gradients; small ones keep their digits."""
-        return self._start.matrix_of_inputs(lambda *at: angle_of(self._distances(*at)[1]))
 
     def _kernel(self, which: int) -> Array:
         norms = np.sqrt(self._output[which].total)

@@ -58,22 +58,15 @@ def slow_kernels(x, depth, layer, *, branch_scale, bias_scale) -> list[mpmath.ma
 @pytest.mark.parametrize(
     ("branch_scale", "bias_scale"), [(None, 0.1), (1.0, 0.0), (0.5, 0.3), (0.0, 0.1)]
 )
-def test_kernels_are_those_of_50_digits_and_close_samples_keep_theirs(
-    name, depth, branch_scale, bias_scale
-):
+def test_kernels_are_those_of_50_digits(name, depth, branch_scale, bias_scale):
     x, scales = samples(4, 5), {"branch_scale": branch_scale, "bias_scale": bias_scale}
     options = {"depth": depth, "activation": name, **scales}
     with mpmath.workdps(50):
         exact = slow_kernels(x, depth, LAYERS[name], **scales)
-        theta = exact[1]
-        angle = float(mpmath.acos(theta[0, 1] / mpmath.sqrt(theta[0, 0] * theta[1, 1])))
     for k, expected in zip((nngp(x, **options), ntk(x, **options)), exact, strict=True):
         reference = np.array(expected.tolist(), dtype=np.float64)
         np.testing.assert_allclose(k, reference, rtol=0, atol=1e-13 * reference.max())
         np.testing.assert_array_equal(k, k.T)
-    # the variances' difference keeps 10 digits
-    angles = Network(x, **options).gradient_angles
-    assert angles[0, 1] == pytest.approx(angle, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", ["relu", "erf"])
