@@ -35,7 +35,6 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
 
 Indices = NDArray[np.intp]
-Real = Array | float
 
 EPS = float(np.finfo(np.float64).eps)
 # Side of the tiles in which kernels are computed: a few arrays of it fit the second-level cache.
@@ -98,15 +97,15 @@ class Layer:
         self.require(in_range.all(), "squared norms leave float64's range")
         self._units = self.x / np.sqrt(q)[:, None]
         diagonal = q  # the diagonal of Θ
-        self._layers: list[tuple[Dual, Array, Array]] = []
+        self._layers: list[tuple[Dual, Sum]] = []
         for _ in range(depth):
             layer = resolved_dual(sigma, q, network=self._name, x=self.x)
             with np.errstate(all="ignore"):
-                q, below = layer.variances, diagonal * layer.slopes
-                diagonal = q + below
-                self._layers.append((layer, np.sqrt(q / diagonal), np.sqrt(below / diagonal)))
+                tangent = Sum(layer.variances, diagonal * layer.slopes)
+                q, diagonal = layer.variances, tangent.total
+            self._layers.append((layer, tangent))
         self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
-        self.error = math.fsum(layer.error for layer, _, _ in self._layers)
+        self.error = math.fsum(layer.error for layer, _ in self._layers)
         self.require_cosines(TOLERATED)
 
     @cached_property
@@ -176,13 +175,14 @@ class Layer:
         rows, columns = slice(i, i + 1), slice(j, j + 1)
         e, off = np.array([[w]]), ROUNDING * w
         e_off = off
-        for layer, near, far in self._layers:
+        for layer, tangent in self._layers:
             ends = np.clip([[w], [w - off], [w + off]], 0, 2)
             w_ends, h_ends = layer.cosine_distances(rows, columns, ends, angle_of(ends))
             w, off = _with_error(layer, w_ends)
             h, h_off = _with_error(layer, h_ends)
-            e_off = float(near[i] * near[j] * off + far[i] * far[j] * (e_off + h_off))
-            e = _mixed(near, far, rows, columns, w, e, h)
+            near, far = (float(root[i] * root[j]) for root in tangent.roots)
+            e_off = near * off + far * (e_off + h_off)
+            e = tangent.distance(rows, columns, w, e + h - e * h)
             e_off += _error(layer, e.item())  # of the weights
         return e_off
 
@@ -208,12 +208,12 @@ class Layer:
     ) -> tuple[Array, Array]:
         """Return w and e after all layers."""
         e = w
-        for number, (layer, near, far) in enumerate(self._layers):
+        for number, (layer, tangent) in enumerate(self._layers):
             if number:
                 theta = angle_of(w)
             with np.errstate(all="ignore"):
                 w, h = layer.cosine_distances(rows, columns, w, theta)
-                e = _mixed(near, far, rows, columns, w, e, h)
+                e = tangent.distance(rows, columns, w, e + h - e * h)
         self.require(np.isfinite(e).all(), "the kernel is not finite in float64")
         return w, e
 
@@ -228,14 +228,21 @@ class Layer:
         return 2 * np.sin(theta / 2) ** 2, theta
 
 
-def _mixed(
-    near: Array, far: Array, rows: slice, columns: slice, w: Real, e: Array, h: Real
-) -> Array:
-    """Return e' of a tile, see the top of this module; near² = p and far² = 1 - p."""
-    spread = np.subtract.outer(near[rows], near[columns]) ** 2
-    spread += np.subtract.outer(far[rows], far[columns]) ** 2
-    nears, fars = np.outer(near[rows], near[columns]), np.outer(far[rows], far[columns])
-    return np.asarray(spread / 2 + nears * w + fars * (e + h - e * h))
+class Sum:
+    """A sum of kernels whose diagonals (n,) are given; ``total`` is its own."""
+
+    def __init__(self, *diagonals: Array) -> None:
+        self.total = np.asarray(sum(diagonals))
+        with np.errstate(invalid="ignore"):  # what is not finite is refused with the kernel
+            self.roots = [np.sqrt(diagonal / self.total) for diagonal in diagonals]
+
+    def distance(self, rows: slice, columns: slice, *distances: Array | float) -> Array:
+        """Return the sum's cosine distances of a tile from those of its terms."""
+        terms = []
+        for root, distance in zip(self.roots, distances, strict=True):
+            left, right = root[rows, None], root[columns]
+            terms.append(left * right * distance + (left - right) ** 2 / 2)
+        return np.asarray(sum(terms))
 
 
 def _with_error(layer: Dual, ends: Array) -> tuple[float, float]:

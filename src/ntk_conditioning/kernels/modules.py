@@ -84,18 +84,15 @@ def ntk(
     does not hold the gradients of all samples, some are computed more than once. Samples are moved
     to ``device``, where the model is. ``progress`` shows a bar, by default in a terminal only.
 
-    The model is left as it was. It sees each sample alone; where `torch.func.vmap` cannot have it
-    see many at once, samples are differentiated one by one, which is slow, and a line in the log
-    says why. The result is on the model's device and has the lowest precision on the way to the
-    outputs: small eigenvalues need ``model.double()`` and float64 samples.
+    The model is left as it was. Where `torch.func.vmap` cannot take many samples at once, they are
+    differentiated one by one, slowly, and the log says why. The result is on the model's device, in
+    the lowest precision on the way to the outputs: use float64 for small eigenvalues.
 
     Raises:
         ParametersError: if no parameter is selected.
-        TrainingModeError: if a layer is in training mode that differs then, or random numbers are
-            drawn.
+        TrainingModeError: if a layer differs in training mode and is in it, or numbers are drawn.
         MixedSamplesError: if the outputs of a sample depend on others, or on its place among them.
-        ModuleError: if the module computes in less than single precision, has a layer without a
-            shape, or an embedding with ``max_norm``.
+        ModuleError: of less than single precision, lazy layers, embeddings with ``max_norm``.
         NotEnoughMemoryError: if the kernel does not fit into the host's memory.
         InputsError, OutputsError: if these do not fit; if the sum of the outputs is constant.
 
@@ -108,8 +105,8 @@ def ntk(
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     chosen = subject(model, parameters)
     here = as_inputs(x, device, chosen.device)
-    there = here if x2 is None else as_inputs(x2, device, chosen.device)
-    options = outputs, memory, tile, sys.stderr.isatty() if progress is None else progress
+    others = None if x2 is None else as_inputs(x2, device, chosen.device)
+    shown = sys.stderr.isatty() if progress is None else progress
     with (
         torch.inference_mode(False),
         torch.no_grad(),
@@ -117,7 +114,7 @@ def ntk(
         unchanged(model, chosen.device),
         gradient_tiles.full_precision(),
     ):
-        return _of_module(chosen, here, None if x2 is None else there, *options)
+        return _of_module(chosen, here, others, outputs, memory, tile, shown)
 
 
 def _of_module(
