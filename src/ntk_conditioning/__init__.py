@@ -15,7 +15,11 @@ from typing import Any
 __all__ = ["__version__", "condition", "ntk"]  # their types are in __init__.pyi
 
 # No imports, not even for types: a job's code is all that it imports, and would change with these.
-_HOMES = {"__version__": "version", "condition": "spectra.in_words", "ntk": "kernels.modules"}
+_HOMES = {
+    "__version__": "version",
+    "condition": "spectra.extremal_eigenvalues",
+    "ntk": "kernels.modules",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,5 @@
 from ntk_conditioning.kernels.modules import ntk as ntk
-from ntk_conditioning.spectra.in_words import condition as condition
+from ntk_conditioning.spectra.extremal_eigenvalues import condition as condition
 from ntk_conditioning.version import __version__ as __version__
 
 __all__ = ["__version__", "condition", "ntk"]

@@ -108,24 +108,10 @@ def along_depth(
     """
     wanted = set(depths)
     start = Layer(x, depth=min({0, *wanted}), activation=activation)
-    norms = np.linalg.norm(start.x, axis=1)
-    if len(norms) < 2:
-        raise SamplesError("a single sample has no pair; give at least two")
-    if norms.max() > norms.min() * (1 + EQUAL_NORMS):
-        raise SamplesError(
-            f"norms from {norms.min():g} to {norms.max():g}; scale the samples to one norm "
-            "(scaling: unit_norm)"
-        )
-    pairs = np.triu_indices(len(norms), 1)
-    w = start.matrix_of_inputs(lambda _rows, _columns, w, _theta: w)[pairs]
-    theta = start.matrix_of_inputs(lambda _rows, _columns, _w, theta: theta)[pairs]
-    # The last is of a pair that is no pair of samples: its correlation in the input is the largest
-    # absolute one of all, and stays no smaller than theirs.
-    w = np.append(w, np.minimum(w, 2 - w).min())
-    theta = np.append(theta, angle_of(w[-1]))
+    norm, w, theta = _pairs_of_one_norm(start)
     e = w.copy()
     error = ntk_error = ROUNDING
-    q = q_of_layer = float(norms.mean() ** 2)
+    q = q_of_layer = norm**2
     sigma, network = start.activation, f"{start.activation.name} along depth"
     layer = resolved_dual(sigma, np.array([q]), network=network, x=start.x)
     share = 1.0  # of the last layer in the diagonal of the NTK
@@ -155,6 +141,27 @@ def along_depth(
         mixed = share * next_error + (1 - share) * shrunk
         ntk_error = min(max(ntk_error, next_error) + bent, mixed) + added
         error = next_error
+
+
+def _pairs_of_one_norm(start: Layer) -> tuple[float, Array, Array]:
+    """Return the samples' norm, and the cosine distances and angles of the pairs i < j.
+
+    The last is of a pair that is no pair of samples: its correlation is the largest absolute one of
+    all, and stays no smaller than theirs.
+    """
+    norms = np.linalg.norm(start.x, axis=1)
+    if len(norms) < 2:
+        raise SamplesError("a single sample has no pair; give at least two")
+    if norms.max() > norms.min() * (1 + EQUAL_NORMS):
+        raise SamplesError(
+            f"norms from {norms.min():g} to {norms.max():g}; scale the samples to one norm "
+            "(scaling: unit_norm)"
+        )
+    pairs = np.triu_indices(len(norms), 1)
+    w = start.matrix_of_inputs(lambda _rows, _columns, w, _theta: w)[pairs]
+    theta = start.matrix_of_inputs(lambda _rows, _columns, _w, theta: theta)[pairs]
+    w = np.append(w, np.minimum(w, 2 - w).min())
+    return float(norms.mean()), w, np.append(theta, angle_of(w[-1]))
 
 
 def error_near_2(layer: Dual, w: Array, error: float) -> float:

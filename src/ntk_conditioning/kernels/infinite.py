@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ntk_conditioning.angles import pairs
-from ntk_conditioning.angles.closest_pairs import ClosestPair, closest_pair, lowest
+from ntk_conditioning.angles.closest_pairs import NEARLY_EQUAL, ClosestPair, closest_pair, lowest
 from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import MinAngle, upper_tiles
 from ntk_conditioning.duals.closed_forms import angle_of
@@ -18,7 +18,6 @@ from ntk_conditioning.kernels.infinite_network import (
     EQUAL_NORMS,
     ROUNDING,
     TILE,
-    Indices,
     Layer,
     SamplesError,
     UnresolvedKernelError,
@@ -95,18 +94,9 @@ def min_angle(
 
     All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
     angle of those that may be the smallest, the ``candidates``, is computed from their difference.
-    Its ``error`` is what follows from the errors of the duals, and from rounding.
-    Equal rows have angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each
-    value. Of equal angles, the lowest pair of rows is returned.
-
-    Where norms do not enter, because the activation is homogeneous, or all are equal, φ depends on
-    the input angle only, and `closest_pair` finds it. This is exact: 1 - e is a power series in
-    cos θ without negative coefficients, as sums, products and compositions of such are, and layers
-    are such by their Hermite expansions (Daniely, Frostig & Singer 2016, "Toward Deeper
-    Understanding of Neural Networks", Lemma 11). So it increases on [0, 1], and its absolute value
-    at -cos θ is no larger than its value at cos θ. For leaky ReLUs without negative slope it is
-    moreover nowhere on [-1, 0] above its value at 0: there Σ is not, as κ' = 1 - c θ/π >= 0, and
-    Θ' = Σ' + Θ κ'(Σ) is not, if Θ is not.
+    Its ``error`` is what follows from the errors of the duals, and from rounding. Equal rows have
+    angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each value. Of equal
+    angles, the lowest pair of rows is returned.
 
     Raises:
         ZeroRowError, SamplesError, UnknownActivationError: as `Layer`, or if there are fewer than
@@ -127,9 +117,27 @@ def min_angle(
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
     distinct = rows if len(kept) == len(rows) else rows[kept]
-    sigma = activations.get(activation)
-    norm = _norm_that_enters(distinct, depth=depth, activation=sigma)
-    layer = Layer(distinct if norm is None else [[norm]], depth=depth, activation=sigma)
+    closest, angle, error = _closest(distinct, depth, activations.get(activation), tile)
+    pair = int(kept[closest.i]), int(kept[closest.j])
+    return MinAngle(angle, *pair, duplicates.pairs, closest.candidates, error)
+
+
+def _closest(
+    x: Array, depth: int, sigma: Activation, tile: int | None
+) -> tuple[ClosestPair, float, float]:
+    """Return the closest pair of different rows, its angle and a bound on the angle's error.
+
+    Where norms do not enter, because the activation is homogeneous, or all are equal, φ depends on
+    the input angle only, and `closest_pair` finds it. This is exact: 1 - e is a power series in
+    cos θ without negative coefficients, as sums, products and compositions of such are, and layers
+    are such by their Hermite expansions (Daniely, Frostig & Singer 2016, "Toward Deeper
+    Understanding of Neural Networks", Lemma 11). So it increases on [0, 1], and its absolute value
+    at -cos θ is no larger than its value at cos θ. For leaky ReLUs without negative slope it is
+    moreover nowhere on [-1, 0] above its value at 0: there Σ is not, as κ' = 1 - c θ/π >= 0, and
+    Θ' = Σ' + Θ κ'(Σ) is not, if Θ is not.
+    """
+    norm = _norm_that_enters(x, depth=depth, activation=sigma)
+    layer = Layer(x if norm is None else [[norm]], depth=depth, activation=sigma)
     layer.require_cosines(RESOLVED)
     if norm is None:
         closest = _lowest_pair(layer, tile or TILE)
@@ -137,21 +145,20 @@ def min_angle(
     else:
         monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
         distance = layer.cosine_distances_at_norm
-        closest = closest_pair(distinct, distance, opposite=not monotone, tile=tile)
+        closest = closest_pair(x, distance, opposite=not monotone, tile=tile)
         at = 0, 0
-    theta = angles_between(distinct[[closest.i]], distinct[[closest.j]])
+    theta = angles_between(x[[closest.i]], x[[closest.j]])
     off = layer.cosine_distance_error(*at, 2 * math.sin(theta.item() / 2) ** 2)
     ends = closest.distance + np.array([0, -min(off, closest.distance), off])
     angle, low, high = angle_of(ends).tolist()
     error = max(angle - low, high - angle) + ROUNDING * angle
     if depth and not sigma.homogeneous:  # a layer turns by no more than about a norm's error
-        error += depth * max(EQUAL_NORMS, rows.shape[1] * EPS)
+        error += depth * max(EQUAL_NORMS, x.shape[1] * EPS)
     layer.require(
         error <= max(RESOLVED * angle, TOLD_BY_COSINES),
         f"the smallest angle is known to {math.degrees(error):.2g} degrees only",
     )
-    pair = int(kept[closest.i]), int(kept[closest.j])
-    return MinAngle(angle, *pair, duplicates.pairs, closest.candidates, error)
+    return closest, angle, error
 
 
 def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
@@ -167,26 +174,18 @@ def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float 
 def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
     """Return the pair of rows of smallest e, where that depends on their norms too.
 
-    Every pair goes through all layers, with a rounded cosine. Only those whose e then exceeds the
-    smallest by no more than `Layer.roughness` are computed from their difference.
+    Every pair goes through all layers. Those that are smallest up to rounding do once more, from
+    their difference, so that equal ones are equal.
     """
     best, candidates = (math.inf, -1, -1), 0
-
-    def compute(i: Indices, j: Indices) -> None:
-        nonlocal best, candidates
-        best = min(best, lowest(layer.cosine_distances(i, j), i, j))
-        candidates += len(i)
-
     for rows, columns in upper_tiles(len(layer.x), tile):
-        rough = layer.rough_cosine_distances(rows, columns)
+        distances = layer.cosine_distances_of_tile(rows, columns)
         if rows == columns:
-            rough[np.tril_indices(len(rough))] = math.inf
-        k = int(np.argmin(rough))  # first, so that it excludes most of the others
-        if rough.flat[k] < math.inf and rough.flat[k] <= best[0] + layer.roughness:
-            first = np.divmod([k], rough.shape[1])
-            compute(first[0] + rows.start, first[1] + columns.start)
-            rough.flat[k] = math.inf
-            i, j = np.nonzero(rough <= best[0] + layer.roughness)
-            if len(i):
-                compute(i + rows.start, j + columns.start)
+            distances[np.tril_indices(len(distances))] = math.inf
+        smallest = min(best[0], float(distances.min()))
+        i, j = np.nonzero(distances <= smallest * (1 + NEARLY_EQUAL))
+        if len(i) and smallest < math.inf:
+            i, j = i + rows.start, j + columns.start
+            best = min(best, lowest(layer.cosine_distances(i, j), i, j))
+            candidates += len(i)
     return ClosestPair(*best, candidates)

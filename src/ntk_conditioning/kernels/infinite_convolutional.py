@@ -7,8 +7,7 @@ for vectors, for every position p of P
     h^(0) = x,   u^(l)_p = 1/k · Σ_o W_o h^(l-1)_(p+o),   h^(l) = g / sqrt(m) · σ(u^(l)),
 
 and then f = Σ_p w_p · h^(L)_p / sqrt(P) without pooling, or f = w · Σ_p h^(L)_p / P with global
-average pooling. Like the features of a vector, colours are not averaged: for 1 × 1 images and k = 1
-this is the network of `infinite`. Depth L counts convolutions; depth 0 is the linear model.
+average pooling. Depth L counts convolutions; depth 0 is the linear model.
 
 Let A be the mean over the taps, (A K)(x_p, y_q) = 1/k² · Σ_o K(x_(p+o), y_(q+o)), where positions
 outside of the image count as zeros. By Arora, Du, Hu, Li, Salakhutdinov & Wang (2019, "On Exact
@@ -16,33 +15,28 @@ Computation with an Infinitely Wide Neural Net", section 4), from Σ^(0) = x·y 
 
     Σ^(l) = g² E σ(u)σ(v),   T^(l) = A(Σ^(l-1) + T^(l-1)) · g² E σ'(u)σ'(v)
 
-with (u, v) ~ N(0, A Σ^(l-1)), and NNGP and NTK are means of Σ^(L) and Σ^(L) + T^(L): over equal
-positions p = q without pooling, so that only these are carried, n² P, and over all pairs of
-positions with pooling, n² P².
+with (u, v) ~ N(0, A Σ^(l-1)). NNGP and NTK are means of Σ^(L) and Σ^(L) + T^(L): over equal
+positions p = q without pooling, and over all pairs of positions with pooling.
 
-Covariances are carried as standard deviations s and defects, s_p s_q - Σ(x_p, y_q), which are not
-negative. So is what a mean adds: with S² = A s² and unit vectors a of the s_(p+o) / (k S_p),
+Covariances are carried as standard deviations s and defects s_p s_q - Σ(x_p, y_q) >= 0: with
+S² = A s² and unit vectors a of the s_(p+o) / (k S_p),
 
     S_p S_q - A Σ = S_p S_q |a_p - a_q|² / 2 + A (s s - Σ),
 
-so that angles between patches keep their digits, where a cosine would have been rounded to 1. The
-readout and T are plain sums. Against 40 digits, entries of both kernels are right to 1e-14 of the
-diagonal for ReLU and erf, up to depth 4; others add what their `duals` are off. Angles
-between gradients below about 1e-7 are lost when they are read off the kernel.
+with all digits of small angles. Entries are right to 1e-14 of the diagonal for ReLU and erf, up to
+depth 4; angles between gradients below about 1e-7 are lost.
 
-A patch of zeros has σ(0) on all channels. Its variance of 0 is none of a dual's: E σ(u)σ(v) is
-σ(0) E σ(v) instead, and the slope does not matter because its gradients vanish.
+A patch of zeros has σ(0) on all channels, E σ(u)σ(v) is σ(0) E σ(v), and its gradients vanish.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 
 from ntk_conditioning.angles.pairs import require_directions, spans, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
@@ -54,18 +48,15 @@ from ntk_conditioning.kernels.infinite_network import (
     require_cosines,
     resolved_dual,
 )
+from ntk_conditioning.kernels.patches import square_distances, sum_of_patch, unit_patches
 from ntk_conditioning.memory import GB, NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
 
 Pooling = Literal["none", "average"]
-Tile = tuple[slice, slice]
-Progress = Callable[[Sequence[Tile]], Iterable[Tile]]
 
-# Pairs of pixels in a tile, beyond which larger ones are no faster.
-PAIRS = 2**18
-# Arrays of a tile's size that are there at once, with erf's dual.
-ARRAYS = 32
+PAIRS = 2**18  # of pixels in a tile: larger ones are no faster
+ARRAYS = 32  # of a tile's size that are there at once, with erf's dual
 
 
 class ConvolutionError(UserError):
@@ -81,44 +72,22 @@ class Kernels:
     ntk: Array
 
 
-def nngp(
-    x: ArrayLike,
-    x2: ArrayLike | None = None,
-    *,
-    depth: int,
-    activation: Activation | str,
-    pooling: Pooling = "none",
-    kernel_size: int = 3,
-) -> Array:
-    """Return the covariance (n, n2) of the outputs; see `kernels`.
+def nngp(x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, **options: Any) -> Array:
+    """Return the covariance (n, n2) of the outputs; ``options`` are those of `kernels`.
 
     >>> nngp(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
     array([[1.]])
     """
-    found = kernels(
-        x, x2, depths=[depth], activation=activation, pooling=pooling, kernel_size=kernel_size
-    )
-    return found[0].nngp
+    return kernels(x, x2, depths=[depth], **options)[0].nngp
 
 
-def ntk(
-    x: ArrayLike,
-    x2: ArrayLike | None = None,
-    *,
-    depth: int,
-    activation: Activation | str,
-    pooling: Pooling = "none",
-    kernel_size: int = 3,
-) -> Array:
-    """Return the neural tangent kernel (n, n2); see `kernels`.
+def ntk(x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, **options: Any) -> Array:
+    """Return the neural tangent kernel (n, n2); ``options`` are those of `kernels`.
 
     >>> ntk(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
     array([[3.]])
     """
-    found = kernels(
-        x, x2, depths=[depth], activation=activation, pooling=pooling, kernel_size=kernel_size
-    )
-    return found[0].ntk
+    return kernels(x, x2, depths=[depth], **options)[0].ntk
 
 
 def kernels(
@@ -130,14 +99,12 @@ def kernels(
     pooling: Pooling = "none",
     kernel_size: int = 3,
     memory: int = GB,
-    progress: Progress = iter,
 ) -> list[Kernels]:
     """Return the kernels of images at some depths, ascending, in one pass over the layers.
 
     ``x`` (n, colours, height, width) and ``x2`` (n2, ...) are images; without ``x2`` it is ``x``,
     and the kernels are exactly symmetric. ``memory`` bounds the bytes of a tile of pairs, beside
-    kernels, images and an activation's tables. ``progress`` wraps the tiles, as tqdm does. See the
-    top of this module.
+    kernels, images and an activation's tables. See the top of this module.
 
     Pre-activations have variance 1 where the squares over a patch sum to k²: scale images to about
     that, unless the activation is homogeneous.
@@ -154,48 +121,50 @@ def kernels(
     >>> linear.ntk
     array([[3.]])
     """
-    images = _images(x)
-    n, first = len(images), 0
-    if x2 is not None:
-        others, first = _images(x2), n
-        if others.shape[1:] != images.shape[1:]:
-            raise SamplesError(f"images of shapes {images.shape[1:]} and {others.shape[1:]} differ")
-        images = np.concatenate([images, others])
+    images, others = _images(x), None if x2 is None else _images(x2)
+    if others is not None and others.shape[1:] != images.shape[1:]:
+        raise SamplesError(f"images of shapes {images.shape[1:]} and {others.shape[1:]} differ")
     wanted = sorted(set(depths))
     if wanted and wanted[0] < 0:
         raise SamplesError(f"depth {wanted[0]} is negative; it counts convolutions")
     if kernel_size < 1 or kernel_size % 2 == 0:
         raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")
-    if pooling not in ("none", "average"):
+    if pooling not in get_args(Pooling):
         raise ConvolutionError(f"no pooling is called {pooling!r}; give 'none' or 'average'")
     side = _tile_side(images.shape[2] * images.shape[3], pooling=pooling, memory=memory)
+    both = images if others is None else np.concatenate([images, others])
     network = _Network(
-        images, wanted, activations.get(activation), pooled=pooling == "average", taps=kernel_size
+        both, wanted, activations.get(activation), pooled=pooling == "average", taps=kernel_size
     )
-    total = len(images)
-    found = [Kernels(depth, *np.empty((2, n, total - first))) for depth in wanted]
-    tiles = product(spans(n, side), spans(total, side, start=n)) if first else upper_tiles(n, side)
-    for rows, columns in progress(list(tiles)):
+    return _tile_by_tile(network, wanted, len(images), 0 if others is None else len(others), side)
+
+
+def _tile_by_tile(
+    network: "_Network", depths: list[int], n: int, n2: int, side: int
+) -> list[Kernels]:
+    """Return the kernels of the first ``n`` images and the ``n2`` after them; or of the first."""
+    first = n if n2 else 0  # of the columns
+    results = [Kernels(depth, *np.empty((2, n, n2 or n))) for depth in depths]
+    tiles = product(spans(n, side), spans(n + n2, side, start=n)) if n2 else upper_tiles(n, side)
+    for rows, columns in tiles:
         at = slice(columns.start - first, columns.stop - first)
-        for kernel, blocks in zip(found, network.blocks(rows, columns), strict=True):
+        for kernel, blocks in zip(results, network.blocks(rows, columns), strict=True):
             for matrix, block in zip((kernel.nngp, kernel.ntk), blocks, strict=True):
                 if not np.isfinite(block).all():
                     raise UnresolvedKernelError(network.out_of_range)
-                if rows == columns:  # of x with itself, as those of x2 come after
+                if rows == columns:
                     block = np.triu(block) + np.triu(block, 1).T
                 matrix[rows, at] = block
-                if not first:
+                if not n2:
                     matrix[columns, rows] = block.T
-    return found
+    return results
 
 
 @dataclass(frozen=True)
 class _Hidden:
-    """A convolution and its activation, for all images and positions (n, P).
+    """Standard deviations (n, P) at a convolution: of h^(l-1), u^(l), h^(l) and the derivative.
 
-    ``inputs``, ``patches`` and ``outputs`` are the standard deviations s of h^(l-1), S of u^(l) and
-    s of h^(l), ``slopes`` those of the derivative, 0 where S is. ``means`` are g E σ(u), if they
-    are needed for patches of zeros.
+    ``slopes`` are 0 where ``patches`` are; ``means`` are g E σ(u), if patches of zeros need them.
     """
 
     dual: Dual
@@ -207,11 +176,10 @@ class _Hidden:
 
 
 class _Network:
-    """The recursion over tiles of pairs of images.
+    """The recursion over tiles of pairs of images, for pairs of pixels (group, row, column).
 
-    Pairs of pixels are arrays (group, row, column). With pooling there is one group, in which a row
-    is a position of an image, image by image. Without, there is a group for each position, in which
-    a row is an image.
+    With pooling there is one group, and a row is a position of an image, image by image. Without,
+    there is a group for each position, and a row is an image.
     """
 
     def __init__(
@@ -242,7 +210,7 @@ class _Network:
     def _hidden(self, q: Array, sigma: Activation) -> _Hidden:
         grid = q.reshape(-1, self._height, self._width)
         with np.errstate(over="ignore"):
-            sums = _sum_of_patch(grid, [(1,), (2,)], self._taps)
+            sums = sum_of_patch(grid, [(1,), (2,)], self._taps)
         variances = sums.reshape(q.shape) / self._taps**2
         if not np.isfinite(variances).all():
             raise UnresolvedKernelError(self.out_of_range)
@@ -281,7 +249,7 @@ class _Network:
                         tangent = scale * (1 - w)
                     else:
                         patches = (self._patches(layer.inputs[part, :, None]) for part in both)
-                        w = _square_distances(*patches) / 2
+                        w = square_distances(*patches) / 2
                         w += self._mean_over_taps(defect, *both) / np.where(scale > 0, scale, 1)
                         tangent = scale * (1 - w) + self._mean_over_taps(tangent, *both)
                         theta = angle_of(w)
@@ -298,8 +266,8 @@ class _Network:
         A constant patch and one of the opposite sign are common, and have the angle π.
         """
         left, right = (self._patches(self._pixels[part]) for part in (rows, columns))
-        square = _square_distances(left, right)
-        sums = np.sqrt(_square_distances(left, -right))
+        square = square_distances(left, right)
+        sums = np.sqrt(square_distances(left, -right))
         return square / 2, np.asarray(2 * np.arctan2(np.sqrt(square), sums))
 
     def _defect(self, layer: _Hidden, w: Array, scale: Array, rows: slice, columns: slice) -> Array:
@@ -329,9 +297,7 @@ class _Network:
 
     def _groups(self, values: Array) -> Array:
         """Return values (image, P, ...) as (group, row, ...)."""
-        if self._pooled:
-            return values.reshape(1, -1, *values.shape[2:])
-        return values.swapaxes(0, 1)
+        return values.reshape(1, -1, *values.shape[2:]) if self._pooled else values.swapaxes(0, 1)
 
     def _outer(self, values: Array, rows: slice, columns: slice) -> Array:
         left, right = self._groups(values[rows]), self._groups(values[columns])
@@ -339,12 +305,8 @@ class _Network:
 
     def _patches(self, values: Array) -> Array:
         """Return patches of values (image, P, c) as unit vectors (group, row, k² c), or zero."""
-        images, positions, channels = values.shape
-        reach = self._taps // 2
-        grid = values.reshape(images, self._height, self._width, channels)
-        grid = np.pad(grid, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
-        windows = np.lib.stride_tricks.sliding_window_view(grid, (self._taps, self._taps), (1, 2))
-        return self._groups(_units(windows.reshape(images, positions, -1)))
+        grid = values.reshape(len(values), self._height, self._width, -1)
+        return self._groups(unit_patches(grid, self._taps))
 
     def _mean_over_taps(self, pairs: Array, rows: slice, columns: slice) -> Array:
         """Return A of values at pairs of pixels."""
@@ -352,9 +314,9 @@ class _Network:
         image = self._height, self._width
         if self._pooled:
             grid = pairs.reshape(sides[0], *image, sides[1], *image)
-            total = _sum_of_patch(grid, [(1, 4), (2, 5)], self._taps)
+            total = sum_of_patch(grid, [(1, 4), (2, 5)], self._taps)
         else:
-            total = _sum_of_patch(pairs.reshape(*image, *sides), [(0,), (1,)], self._taps)
+            total = sum_of_patch(pairs.reshape(*image, *sides), [(0,), (1,)], self._taps)
         return total.reshape(pairs.shape) / self._taps**2
 
     def _readout(self, pairs: Array) -> Array:
@@ -386,32 +348,3 @@ def _tile_side(positions: int, *, pooling: str, memory: int) -> int:
             f"{pooling} pooling, above {memory / GB:.2g} GB; give more memory or smaller images"
         )
     return max(1, math.isqrt(min(most, PAIRS) // pairs))
-
-
-def _square_distances(rows: Array, columns: Array) -> Array:
-    """Return |a - b|² (group, row, column) from the differences themselves."""
-    pairs = zip(rows, columns, strict=True)
-    return np.stack([cdist(left, right, "sqeuclidean") for left, right in pairs])
-
-
-def _units(vectors: Array) -> Array:
-    """Return vectors over their norms; zero stays."""
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0))
-
-
-def _sum_of_patch(values: Array, axes: Sequence[tuple[int, ...]], taps: int) -> Array:
-    """Return sums over ``taps`` neighbours along each group of axes, which move together.
-
-    Zeros are outside. Nothing is subtracted, so that small values keep their digits.
-    """
-    for group in axes:
-        total, size = values.copy(), values.shape[group[0]]
-        for offset in range(1, min(taps // 2, size - 1) + 1):
-            ahead, behind = [slice(None)] * values.ndim, [slice(None)] * values.ndim
-            for axis in group:
-                ahead[axis], behind[axis] = slice(offset, None), slice(None, size - offset)
-            total[tuple(behind)] += values[tuple(ahead)]
-            total[tuple(ahead)] += values[tuple(behind)]
-        values = total
-    return values

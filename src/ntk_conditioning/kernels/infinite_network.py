@@ -35,7 +35,6 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
 
 Indices = NDArray[np.intp]
-Real = Array | float
 
 EPS = float(np.finfo(np.float64).eps)
 # Side of the tiles in which kernels are computed: a few arrays of it fit the second-level cache.
@@ -45,8 +44,6 @@ TILE = 256
 CLOSE = 1e-3
 # Entries of the arrays in which rows of close pairs are gathered, to bound the memory.
 GATHERED = 2**20
-# Side of the tiles of which only the diagonal is wanted.
-NARROW = 32
 # Norms are equal if they differ by no more than rounding, relatively.
 EQUAL_NORMS = 1e-13
 # Relative rounding of a layer's cosine distances, and of those of the samples.
@@ -100,15 +97,15 @@ class Layer:
         self.require(in_range.all(), "squared norms leave float64's range")
         self._units = self.x / np.sqrt(q)[:, None]
         diagonal = q  # the diagonal of Θ
-        self._layers: list[tuple[Dual, Array, Array]] = []
+        self._layers: list[tuple[Dual, Sum]] = []
         for _ in range(depth):
             layer = resolved_dual(sigma, q, network=self._name, x=self.x)
             with np.errstate(all="ignore"):
-                q, below = layer.variances, diagonal * layer.slopes
-                diagonal = q + below
-                self._layers.append((layer, np.sqrt(q / diagonal), np.sqrt(below / diagonal)))
+                tangent = Sum(layer.variances, diagonal * layer.slopes)
+                q, diagonal = layer.variances, tangent.total
+            self._layers.append((layer, tangent))
         self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
-        self.error = math.fsum(layer.error for layer, _, _ in self._layers)
+        self.error = math.fsum(layer.error for layer, _ in self._layers)
         self.require_cosines(TOLERATED)
 
     @cached_property
@@ -153,10 +150,9 @@ class Layer:
         one = slice(0, 1)
         return np.asarray(self._propagate(one, one, w[:, None], theta[:, None])[1][:, 0])
 
-    def rough_cosine_distances(self, rows: slice, columns: slice) -> Array:
-        """Return e of a tile from rounded cosines, off by up to `roughness`."""
-        cosine = self._cosines(rows, columns)
-        return self._propagate(rows, columns, 1 - cosine, np.arccos(cosine))[1]
+    def cosine_distances_of_tile(self, rows: slice, columns: slice) -> Array:
+        """Return e of a tile of pairs, right to about 1e-14."""
+        return self._propagate(rows, columns, *self._input_distances(rows, columns))[1]
 
     def cosine_distances(self, i: Indices, j: Indices) -> Array:
         """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
@@ -179,32 +175,16 @@ class Layer:
         rows, columns = slice(i, i + 1), slice(j, j + 1)
         e, off = np.array([[w]]), ROUNDING * w
         e_off = off
-        for layer, near, far in self._layers:
+        for layer, tangent in self._layers:
             ends = np.clip([[w], [w - off], [w + off]], 0, 2)
             w_ends, h_ends = layer.cosine_distances(rows, columns, ends, angle_of(ends))
             w, off = _with_error(layer, w_ends)
             h, h_off = _with_error(layer, h_ends)
-            e_off = float(near[i] * near[j] * off + far[i] * far[j] * (e_off + h_off))
-            e = _mixed(near, far, rows, columns, w, e, h)
+            near, far = (float(root[i] * root[j]) for root in tangent.roots)
+            e_off = near * off + far * (e_off + h_off)
+            e = tangent.distance(rows, columns, w, e + h - e * h)
             e_off += _error(layer, e.item())  # of the weights
         return e_off
-
-    @cached_property
-    def roughness(self) -> float:
-        """How far e may be off for pairs of samples whose cosine is rounded.
-
-        By its Hermite expansion 1 - e_ij = Σ b_k(i, j) cos^k θ, and |b_k(i, j)| is at most the
-        root of b_k(i, i) b_k(j, j), by Cauchy and Schwarz and induction over layers. A change of
-        cos θ by δ moves cos^k θ by at most 1 - (1 - δ)^k, so that e_ij moves by no more than the
-        larger of e_ii and e_jj rise between the angles whose cosines are 1 and 1 - δ.
-        """
-        change = (self.x.shape[1] + 8) * EPS
-        largest = 0.0
-        for part in spans(len(self.x), NARROW):
-            w = np.full((part.stop - part.start, part.stop - part.start), change)
-            e = self._propagate(part, part, w, angle_of(w))[1]
-            largest = max(largest, float(np.diagonal(e).max()))
-        return largest + 2 * self.error + 20 * (len(self._layers) + 1) * EPS
 
     def require_cosines(self, tolerated: float) -> None:
         """Raise `UnresolvedKernelError` unless the cosines of both kernels are known to that."""
@@ -228,12 +208,12 @@ class Layer:
     ) -> tuple[Array, Array]:
         """Return w and e after all layers."""
         e = w
-        for number, (layer, near, far) in enumerate(self._layers):
+        for number, (layer, tangent) in enumerate(self._layers):
             if number:
                 theta = angle_of(w)
             with np.errstate(all="ignore"):
                 w, h = layer.cosine_distances(rows, columns, w, theta)
-                e = _mixed(near, far, rows, columns, w, e, h)
+                e = tangent.distance(rows, columns, w, e + h - e * h)
         self.require(np.isfinite(e).all(), "the kernel is not finite in float64")
         return w, e
 
@@ -248,14 +228,21 @@ class Layer:
         return 2 * np.sin(theta / 2) ** 2, theta
 
 
-def _mixed(
-    near: Array, far: Array, rows: slice, columns: slice, w: Real, e: Array, h: Real
-) -> Array:
-    """Return e' of a tile, see the top of this module; near² = p and far² = 1 - p."""
-    spread = np.subtract.outer(near[rows], near[columns]) ** 2
-    spread += np.subtract.outer(far[rows], far[columns]) ** 2
-    nears, fars = np.outer(near[rows], near[columns]), np.outer(far[rows], far[columns])
-    return np.asarray(spread / 2 + nears * w + fars * (e + h - e * h))
+class Sum:
+    """A sum of kernels whose diagonals (n,) are given; ``total`` is its own."""
+
+    def __init__(self, *diagonals: Array) -> None:
+        self.total = np.asarray(sum(diagonals))
+        with np.errstate(invalid="ignore"):  # what is not finite is refused with the kernel
+            self.roots = [np.sqrt(diagonal / self.total) for diagonal in diagonals]
+
+    def distance(self, rows: slice, columns: slice, *distances: Array | float) -> Array:
+        """Return the sum's cosine distances of a tile from those of its terms."""
+        terms = []
+        for root, distance in zip(self.roots, distances, strict=True):
+            left, right = root[rows, None], root[columns]
+            terms.append(left * right * distance + (left - right) ** 2 / 2)
+        return np.asarray(sum(terms))
 
 
 def _with_error(layer: Dual, ends: Array) -> tuple[float, float]:

@@ -31,13 +31,14 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels.infinite_network import Layer, require_cosines, resolved_dual
+from ntk_conditioning.kernels.infinite_network import Layer, Sum, require_cosines, resolved_dual
 from ntk_conditioning.networks.activations import Activation, Array
 
 
@@ -45,56 +46,24 @@ class ScaleError(UserError):
     """The scale of branches or biases is no finite number, or negative."""
 
 
-def nngp(
-    x: ArrayLike,
-    x2: ArrayLike | None = None,
-    *,
-    depth: int,
-    activation: Activation | str,
-    branch_scale: float | None = None,
-    bias_scale: float = 0.0,
-) -> Array:
-    """Return the covariance Σ_f (n, n2) of the outputs; see `Network`.
+def nngp(x: ArrayLike, x2: ArrayLike | None = None, **options: Any) -> Array:
+    """Return the covariance Σ_f (n, n2) of the outputs; ``options`` are those of `Network`.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
     array([[100.]])
     """
-    network = Network(
-        x,
-        x2,
-        depth=depth,
-        activation=activation,
-        branch_scale=branch_scale,
-        bias_scale=bias_scale,
-    )
-    return network.nngp
+    return Network(x, x2, **options).nngp
 
 
-def ntk(
-    x: ArrayLike,
-    x2: ArrayLike | None = None,
-    *,
-    depth: int,
-    activation: Activation | str,
-    branch_scale: float | None = None,
-    bias_scale: float = 0.0,
-) -> Array:
-    """Return the neural tangent kernel Θ_f (n, n2); see `Network`.
+def ntk(x: ArrayLike, x2: ArrayLike | None = None, **options: Any) -> Array:
+    """Return the neural tangent kernel Θ_f (n, n2); ``options`` are those of `Network`.
 
     For ReLU each block multiplies Σ_ii by 1 + s², and Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
 
     >>> ntk([[1.0, 0.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
     array([[12.]])
     """
-    network = Network(
-        x,
-        x2,
-        depth=depth,
-        activation=activation,
-        branch_scale=branch_scale,
-        bias_scale=bias_scale,
-    )
-    return network.ntk
+    return Network(x, x2, **options).ntk
 
 
 class Network:
@@ -127,23 +96,23 @@ class Network:
         self._biased = bias_scale > 0
         kept, branch = float(residual), scale * scale
         bias = np.full(len(self._start.x), float(bias_scale) ** 2)
-        self._input = _Sum(np.einsum("nd,nd->n", self._start.x, self._start.x), bias)
+        self._input = Sum(np.einsum("nd,nd->n", self._start.x, self._start.x), bias)
         q = diagonal = self._input.total
-        self._blocks: list[tuple[Dual, _Sum, _Sum]] = []
+        self._blocks: list[tuple[Dual, Sum, Sum]] = []
         sigma, samples = self._start.activation, self._start.x
         network = f"{sigma.name} at depth {depth}"
         for _ in range(depth):
             layer = resolved_dual(sigma, q, network=network, x=samples)
             with np.errstate(all="ignore"):
                 added = branch * layer.variances, branch * bias
-                covariance = _Sum(kept * q, *added)
+                covariance = Sum(kept * q, *added)
                 below = branch * layer.slopes * diagonal
-                tangent = _Sum(kept * diagonal, *added, below)
+                tangent = Sum(kept * diagonal, *added, below)
             self._blocks.append((layer, covariance, tangent))
             q, diagonal = covariance.total, tangent.total
         error = math.fsum(layer.error for layer, _, _ in self._blocks)
         require_cosines(error, network=network, x=samples)
-        self._output = _Sum(q, kept * bias), _Sum(diagonal, kept * q, kept * bias)
+        self._output = Sum(q, kept * bias), Sum(diagonal, kept * q, kept * bias)
 
     @cached_property
     def nngp(self) -> Array:
@@ -154,11 +123,6 @@ class Network:
     def ntk(self) -> Array:
         """The neural tangent kernel Θ_f (n, n2)."""
         return self._kernel(1)
-
-    @cached_property
-    def gradient_angles(self) -> Array:
-        """The angles (n, n2) in radians between model gradients; small ones keep their digits."""
-        return self._start.matrix_of_inputs(lambda *at: angle_of(self._distances(*at)[1]))
 
     def _kernel(self, which: int) -> Array:
         norms = np.sqrt(self._output[which].total)
@@ -186,20 +150,3 @@ class Network:
             w, e = covariance.distance(*at, w, 0), tangent.distance(*at, e, w, 0)
         self._start.require(np.isfinite(e).all(), "the kernel is not finite in float64")
         return w, e
-
-
-class _Sum:
-    """A sum of kernels whose diagonals (n,) are given; ``total`` is its own."""
-
-    def __init__(self, *diagonals: Array) -> None:
-        self.total = np.asarray(sum(diagonals))
-        with np.errstate(invalid="ignore"):  # what is not finite is refused with the kernel
-            self._roots = [np.sqrt(diagonal / self.total) for diagonal in diagonals]
-
-    def distance(self, rows: slice, columns: slice, *distances: Array | float) -> Array:
-        """Return the sum's cosine distances of a tile from those of its terms."""
-        result = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
-        for root, distance in zip(self._roots, distances, strict=True):
-            left, right = root[rows, None], root[columns]
-            result += (left - right) ** 2 / 2 + left * right * distance
-        return result

@@ -84,18 +84,15 @@ def ntk(
     does not hold the gradients of all samples, some are computed more than once. Samples are moved
     to ``device``, where the model is. ``progress`` shows a bar, by default in a terminal only.
 
-    The model is left as it was. It sees each sample alone; where `torch.func.vmap` cannot have it
-    see many at once, samples are differentiated one by one, which is slow, and a line in the log
-    says why. The result is on the model's device and has the lowest precision on the way to the
-    outputs: small eigenvalues need ``model.double()`` and float64 samples.
+    The model is left as it was. Where `torch.func.vmap` cannot take many samples at once, they are
+    differentiated one by one, slowly, and the log says why. The result is on the model's device, in
+    the lowest precision on the way to the outputs: use float64 for small eigenvalues.
 
     Raises:
         ParametersError: if no parameter is selected.
-        TrainingModeError: if a layer is in training mode that differs then, or random numbers are
-            drawn.
+        TrainingModeError: if a layer differs in training mode and is in it, or numbers are drawn.
         MixedSamplesError: if the outputs of a sample depend on others, or on its place among them.
-        ModuleError: if the module computes in less than single precision, has a layer without a
-            shape, or an embedding with ``max_norm``.
+        ModuleError: of less than single precision, lazy layers, embeddings with ``max_norm``.
         NotEnoughMemoryError: if the kernel does not fit into the host's memory.
         InputsError, OutputsError: if these do not fit; if the sum of the outputs is constant.
 
@@ -108,7 +105,8 @@ def ntk(
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     chosen = subject(model, parameters)
     here = as_inputs(x, device, chosen.device)
-    there = here if x2 is None else as_inputs(x2, device, chosen.device)
+    others = None if x2 is None else as_inputs(x2, device, chosen.device)
+    shown = sys.stderr.isatty() if progress is None else progress
     with (
         torch.inference_mode(False),
         torch.no_grad(),
@@ -116,36 +114,48 @@ def ntk(
         unchanged(model, chosen.device),
         gradient_tiles.full_precision(),
     ):
-        pair = [t.to(chosen.device) for t in _pair_of(here if len(here[0]) > 1 else there)]
-        drawn = random_state(chosen.device)
-        plan, _ = survey(chosen, [t[:1] for t in pair])
-        if x2 is not None:
-            _require_alike(chosen, plan.outputs, here, there)
-        full, n, n2 = outputs == "full", len(here[0]), len(there[0])
-        k = plan.outputs if full else 1
-        _require_memory(n * k, n2 * k, plan.dtype, chosen.device)
-        combinations = _combinations(outputs, plan.outputs).to(chosen.device, plan.dtype)
-        if outputs == "sum" and plan.outputs > 1:
-            _require_varying_sum(chosen, plan, pair)
-        total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=chosen.device)
-        memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
-        shown = sys.stderr.isatty() if progress is None else progress
-        plan = planned(plan, len(combinations), max(n, n2), full=full)
-        others = None if x2 is None else there
-        gradients = SampleGradients(chosen, plan, combinations)
-        try:
-            if wrong := gradients.differing(pair, memory // 4):
-                raise NotTogetherError(f"gradients by {', '.join(wrong)} differ from autograd's")
-            _kernel(gradients, here, others, total, memory, tile, shown, full=full)
-        except NotTogetherError as error:
-            gradients = SampleGradients(chosen, one_by_one(plan, str(error)), combinations)
-            _kernel(gradients, here, others, total.zero_(), memory, tile, shown, full=full)
-        require_nothing_drawn(drawn, chosen.device)
-        if outputs == "mean_of_kernels":
-            total /= plan.outputs
-        if x2 is None:
-            _mirror(total)
-        return total.to(plan.precision)
+        return _of_module(chosen, here, others, outputs, memory, tile, shown)
+
+
+def _of_module(
+    chosen: Subject,
+    here: Sequence[Tensor],
+    others: Sequence[Tensor] | None,
+    outputs: Outputs,
+    memory: int | None,
+    tile: int | None,
+    progress: bool,
+) -> Tensor:
+    """Return the kernel of a module; see `ntk`."""
+    there = here if others is None else others
+    pair = [t.to(chosen.device) for t in _pair_of(here if len(here[0]) > 1 else there)]
+    drawn = random_state(chosen.device)
+    plan, _ = survey(chosen, [t[:1] for t in pair])
+    if others is not None:
+        _require_alike(chosen, plan.outputs, here, there)
+    full, n, n2 = outputs == "full", len(here[0]), len(there[0])
+    k = plan.outputs if full else 1
+    _require_memory(n * k, n2 * k, plan.dtype, chosen.device)
+    combinations = _combinations(outputs, plan.outputs).to(chosen.device, plan.dtype)
+    if outputs == "sum" and plan.outputs > 1:
+        _require_varying_sum(chosen, plan, pair)
+    total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=chosen.device)
+    memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
+    plan = planned(plan, len(combinations), max(n, n2), full=full)
+    gradients = SampleGradients(chosen, plan, combinations)
+    try:
+        if wrong := gradients.differing(pair, memory // 4):
+            raise NotTogetherError(f"gradients by {', '.join(wrong)} differ from autograd's")
+        _kernel(gradients, here, others, total, memory, tile, progress, full=full)
+    except NotTogetherError as error:
+        gradients = SampleGradients(chosen, one_by_one(plan, str(error)), combinations)
+        _kernel(gradients, here, others, total.zero_(), memory, tile, progress, full=full)
+    require_nothing_drawn(drawn, chosen.device)
+    if outputs == "mean_of_kernels":
+        total /= plan.outputs
+    if others is None:
+        _mirror(total)
+    return total.to(plan.precision)
 
 
 def _pair_of(inputs: Sequence[Tensor]) -> list[Tensor]:

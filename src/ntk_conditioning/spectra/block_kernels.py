@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.memory import GB, NotEnoughMemoryError, kernel_bytes
 from ntk_conditioning.spectra.conditioning import Conditioning, conditioning
-from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import FULL_SPECTRUM_BELOW, extreme_conditioning
 
 if TYPE_CHECKING:
     from torch import Tensor  # which takes seconds to import, and infinite width does without
@@ -28,7 +28,7 @@ class MemoryBudget:
     """
 
     available: int
-    full_spectrum_below: int = 2048
+    full_spectrum_below: int = FULL_SPECTRUM_BELOW
     threads: int = 1
     remedy: str = "take fewer samples, or find a larger machine"
 

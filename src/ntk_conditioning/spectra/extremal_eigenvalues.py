@@ -20,6 +20,7 @@ spectrum is solved for, in the same memory.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,41 @@ TOLERANCE = 1e-10
 #: Restarts, each of 10 products, until Lanczos gives up. Kernels of 2,100 samples took up to 130.
 MOST_RESTARTS = 300
 
+#: Samples from which on only the extreme eigenvalues of a kernel are computed.
+FULL_SPECTRUM_BELOW = 2048
+
 _log = logging.getLogger(__name__)
+
+
+def condition(k: NDArray[np.floating] | Tensor) -> Conditioning:
+    """Return the conditioning of a kernel ``k`` (n, n), a tensor or an array.
+
+    What else NumPy makes an array of is taken, too: lists of lists, data frames.
+
+    Of a small kernel the whole spectrum is solved for, of a large one the extreme eigenvalues; the
+    kernel is left as it is.
+
+    Raises `KernelError` and `UnresolvedError` as `spectra.conditioning` does.
+
+    >>> numbers = condition(np.diag([4.0, 2.0, 1.0]))
+    >>> numbers.kappa
+    4.0
+    >>> print(numbers)
+    kappa 4, known to 1e-14 of it; rank 3 of 3; eigenvalues from 4 to 1, floor 2.7e-15 (float64)
+    >>> condition(np.ones((2, 2))).kappa is None
+    True
+    """
+    torch = sys.modules.get("torch")  # without which there are no tensors
+    if torch is None or not isinstance(k, torch.Tensor):
+        k = np.asarray(k)
+    elif k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
+        raise KernelError(
+            f"the kernel is {k.dtype} of layout {k.layout} on {k.device}: give a dense one of "
+            "float64 (or float32)"
+        )
+    if k.ndim == 2 and len(k) >= FULL_SPECTRUM_BELOW:
+        return extreme_conditioning(k)
+    return conditioning(k if isinstance(k, np.ndarray) else k.numpy(force=True))
 
 
 def extreme_conditioning(

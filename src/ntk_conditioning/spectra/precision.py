@@ -64,7 +64,7 @@ class Problem:
 
 
 class Estimate(NamedTuple):
-    """What a recipe finds: λ_max / λ_min as computed, and whether it stands by it.
+    """λ_max / λ_min as a recipe computes it, and whether the recipe stands by it.
 
     ``floor_kappa`` is that from which on its precision resolves none, known to it or not.
     """
@@ -153,27 +153,23 @@ def reference(problem: Problem) -> Any:
 
 
 def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
-    """Return a multiple of the NTK (n, n) of a linear or ReLU network as whole numbers, exactly.
+    """Return a multiple of the NTK (n, n) of a linear or ReLU network, in mpmath's precision.
 
-    Floats are whole numbers times a power of two, and these networks are made of sums, products
-    and signs. All terms of the NTK carry the same power, and scales gain / sqrt(m) twice: a common
-    factor, which kappa does not see.
+    Scales gain / sqrt(m) enter each term twice: a common factor, which kappa does not see.
 
     >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
-    >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).tolist()
-    [[5, 4], [4, 16]]
+    >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).astype(float).tolist()
+    [[0.3125, 0.25], [0.25, 1.0]]
     """
     slope_below = mlp.activation.negative_slope if mlp.depth else 1
     if slope_below not in (0, 1):
         raise ProblemError(f"{mlp.activation.name} networks have no exact kernel; use relu, linear")
-    (alpha,) = _whole_numbers(x)
-    weights = _whole_numbers(*(w.numpy() for w in mlp.weights))
-    alphas, slopes = [alpha], []
+    weights = [_mpmath(w.numpy()) for w in mlp.weights]
+    alphas, slopes = [_mpmath(x)], []
     for weight in weights[:-1]:
         z = alphas[-1] @ weight.T
-        slope = np.where(z > 0, 1, slope_below).astype(object)
-        alphas.append(z * slope)
-        slopes.append(slope)
+        slopes.append(np.where(z > 0, 1, slope_below).astype(object))
+        alphas.append(z * slopes[-1])
     kernel = alphas[-1] @ alphas[-1].T
     back = weights[-1]
     for layer in range(mlp.depth, 0, -1):
@@ -183,24 +179,18 @@ def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     return np.asarray(kernel, dtype=object)
 
 
-def _whole_numbers(*arrays: Array) -> list[NDArray[np.object_]]:
-    """Return the arrays times one power of two that makes all their entries whole numbers."""
-    ratios = [[float(value).as_integer_ratio() for value in a.flat] for a in arrays]
-    common = max(denominator for pairs in ratios for _, denominator in pairs)
-    whole = []
-    for a, pairs in zip(arrays, ratios, strict=True):
-        numbers = [numerator * (common // denominator) for numerator, denominator in pairs]
-        whole.append(np.array(numbers, dtype=object).reshape(a.shape))
-    return whole
+def _mpmath(a: Array) -> NDArray[np.object_]:
+    """Return an array of mpmath's numbers, which sums and products round to its precision."""
+    return np.array([mpmath.mpf(value) for value in a.flat], dtype=object).reshape(a.shape)
 
 
 def exact_infinite_kernel(x: Array, depth: int) -> Any:
-    """Return a multiple of the NTK (n, n) of the ReLU network of infinite width, in mpmath.
+    """Return the NTK (n, n) of the ReLU network of infinite width, in mpmath's precision.
 
-    By the recursion of liu2023relu, Eqs. (8) to (10), in mpmath's working precision.
+    By the recursion of liu2023relu, Eqs. (8) to (10).
     """
-    (whole,) = _whole_numbers(x)
-    gram = mpmath.matrix((whole @ whole.T).tolist())
+    samples = _mpmath(x)
+    gram = mpmath.matrix((samples @ samples.T).tolist())
     theta = (depth + 1) * gram  # whose diagonal is right, and stays
     for i, j in combinations(range(len(x)), 2):
         scale = mpmath.sqrt(gram[i, i] * gram[j, j])

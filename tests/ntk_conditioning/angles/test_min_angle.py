@@ -373,12 +373,6 @@ def test_of_near_duplicates_the_smallest_is_that_of_60_digits(activation, depth,
     assert found.angle == pytest.approx(min(expected.values()), abs=0, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", NEAR_DUPLICATES)
-def test_hundreds_of_near_duplicates_are_compared(kind):
-    mlp, x = network(depth=3), NEAR_DUPLICATES[kind](inputs(200), inputs(200, seed=2))
-    assert_smallest(min_angle(mlp, x), mlp, x, rel=1e-9)
-
-
 def test_gradients_whose_squares_lose_digits_are_refused():
     x = torch.from_numpy(1e-160 * np.random.default_rng(3).standard_normal((5, 6)))
     with pytest.raises(NonFiniteGradientError, match="too small to square at 5"):

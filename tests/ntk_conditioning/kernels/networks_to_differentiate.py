@@ -103,45 +103,29 @@ def own_weights():
     """Yield names and networks that use their weights by themselves."""
     x, w, b = torch.randn(5, 6), torch.randn(6, 7), torch.randn(7)
     v, s = torch.randn(7, 2), torch.tensor(1.3)
-    yield (
-        "NTK parameterisation",
-        OfFunction(lambda m, x: torch.tanh(x @ (m.w / 6**0.5)) @ m.v * 0.3, w=w, v=v),
-        (x,),
-    )
-    yield (
-        "scalars, powers",
-        OfFunction(lambda m, x: torch.relu(m.s * (x @ m.w) + m.b**2) @ m.v, w=w, v=v, b=b, s=s),
-        (x,),
-    )
-    yield (
-        "in place",
-        OfFunction(
-            lambda m, x: torch.tanh((x @ m.w).add_(m.b).mul_(m.s)) @ m.v, w=w, v=v, b=b, s=s
-        ),
-        (x,),
-    )
-    yield (
-        "used twice",
-        OfFunction(lambda m, x: m.layer(torch.tanh(m.layer(x)))[:, :2], layer=nn.Linear(6, 6)),
-        (x,),
-    )
-    yield (
-        "weights on the left",
-        OfFunction(lambda m, x: (m.w.T @ x.unsqueeze(2)).squeeze(-1) @ m.v, w=w, v=v),
-        (x,),
-    )
-    yield (
-        "addmm, vector",
-        OfFunction(lambda m, x: torch.addmm(m.b, x, m.w).sin() @ m.v[:, 0], w=w, v=v, b=b),
-        (x,),
-    )
-    yield (
-        "einsum",
-        OfFunction(
-            lambda m, x: torch.einsum("nsi,io->no", x.unsqueeze(1), m.w).sin() @ m.v, w=w, v=v
-        ),
-        (x,),
-    )
+
+    def masked(m, x):
+        copy = m.w.clone()
+        copy *= (torch.arange(42) % 3 > 0).view(6, 7)
+        copy.view(-1)[::2].mul_(3)
+        return (x @ copy).relu() @ m.v
+
+    forwards = {
+        "NTK parameterisation": lambda m, x: torch.tanh(x @ (m.w / 6**0.5)) @ m.v * 0.3,
+        "scalars, powers": lambda m, x: torch.relu(m.s * (x @ m.w) + m.b**2) @ m.v,
+        "in place": lambda m, x: torch.tanh((x @ m.w).add_(m.b).mul_(m.s)) @ m.v,
+        "a copy in place": masked,
+        "floored": lambda m, x: (x @ torch.div(m.w, 0.1, rounding_mode="floor")) @ m.v,
+        "weights on the left": lambda m, x: (m.w.T @ x.unsqueeze(2)).squeeze(-1) @ m.v,
+        "addmm, vector": lambda m, x: torch.addmm(m.b, x, m.w).sin() @ m.v[:, 0],
+        "einsum": lambda m, x: torch.einsum("nsi,io->no", x.unsqueeze(1), m.w).sin() @ m.v,
+        "no sum": lambda m, x: torch.einsum("bi,jk->bijk", x, m.v).flatten(1),
+        "squeezed": lambda m, x: (x @ m.w @ m.v[:, :1]).squeeze(),
+    }
+    for name, forward in forwards.items():
+        yield name, OfFunction(forward, w=w, v=v, b=b, s=s), (x,)
+    twice = OfFunction(lambda m, x: m.layer(m.layer(x).tanh())[:, :2], layer=nn.Linear(6, 6))
+    yield "used twice", twice, (x,)
     model, inputs = ended(weight_norm(nn.Conv2d(4, 4, 3)), weight_norm(nn.Linear(4, 3)))
     yield "weight norm", model, inputs
 

@@ -8,7 +8,7 @@ import sys
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ntk_conditioning.angles.pairs import ZeroRowError
@@ -303,21 +303,6 @@ def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
     assert (found.i, found.j) == (i, j)
     # quadrature at every row's norm, where the search takes one
     assert found.angle == pytest.approx(angles[i, j], rel=1e-12 if slope else 1e-8)
-
-
-@settings(max_examples=5)
-@given(
-    x=st.integers(0, 2**32 - 1).map(lambda seed: samples(9, 4, seed=seed, spread=0.5)),
-    name=st.sampled_from(["erf", "selu"]),
-    depth=st.integers(1, 3),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_rounded_cosines_move_the_distances_by_no_more_than_the_roughness(x, name, depth, seed):
-    x[1] = x[0] + 10 ** np.random.default_rng(seed).uniform(-12, -1) * x[2]
-    layer, everything = Layer(x, depth=depth, activation=name), slice(0, len(x))
-    i, j = np.triu_indices(len(x), 1)
-    rough = layer.rough_cosine_distances(everything, everything)[i, j]
-    assert np.abs(rough - layer.cosine_distances(i, j)).max() <= layer.roughness < 1e-5
 
 
 def assert_within_its_error(found, angles, *, error):

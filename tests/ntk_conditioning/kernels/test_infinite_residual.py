@@ -6,14 +6,12 @@ import math
 import mpmath
 import numpy as np
 import pytest
-import torch
 from mpmath import mpf
 
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
 from ntk_conditioning.kernels.infinite_residual import Network, ScaleError, nngp, ntk
-from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import (
     erf_layer,
     exact_gram,
@@ -58,22 +56,15 @@ def slow_kernels(x, depth, layer, *, branch_scale, bias_scale) -> list[mpmath.ma
 @pytest.mark.parametrize(
     ("branch_scale", "bias_scale"), [(None, 0.1), (1.0, 0.0), (0.5, 0.3), (0.0, 0.1)]
 )
-def test_kernels_are_those_of_50_digits_and_close_samples_keep_theirs(
-    name, depth, branch_scale, bias_scale
-):
+def test_kernels_are_those_of_50_digits(name, depth, branch_scale, bias_scale):
     x, scales = samples(4, 5), {"branch_scale": branch_scale, "bias_scale": bias_scale}
     options = {"depth": depth, "activation": name, **scales}
     with mpmath.workdps(50):
         exact = slow_kernels(x, depth, LAYERS[name], **scales)
-        theta = exact[1]
-        angle = float(mpmath.acos(theta[0, 1] / mpmath.sqrt(theta[0, 0] * theta[1, 1])))
     for k, expected in zip((nngp(x, **options), ntk(x, **options)), exact, strict=True):
         reference = np.array(expected.tolist(), dtype=np.float64)
         np.testing.assert_allclose(k, reference, rtol=0, atol=1e-13 * reference.max())
         np.testing.assert_array_equal(k, k.T)
-    # the variances' difference keeps 10 digits
-    angles = Network(x, **options).gradient_angles
-    assert angles[0, 1] == pytest.approx(angle, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", ["relu", "erf"])
@@ -83,55 +74,6 @@ def test_plain_networks_without_biases_are_those_of_infinite(name):
     layer = infinite.Layer(x[:3], x[3:], depth=3, activation=name)
     np.testing.assert_allclose(network.nngp, layer.nngp, rtol=0, atol=1e-14 * layer.nngp.max())
     np.testing.assert_allclose(network.ntk, layer.ntk, rtol=0, atol=1e-14 * layer.ntk.max())
-
-
-def finite_ntk(x, *, depth, width, name, branch_scale, bias_scale, seed) -> np.ndarray:
-    """Return the NTK of a random network as the module under test defines it."""
-    sigma, rng = activations.get(name), np.random.default_rng(seed)
-    plain = branch_scale is None
-    widths = [x.shape[1], *[width] * (depth + 1)]
-    if plain:
-        widths[-1] = 1
-    shapes = [(after, before) for before, after in itertools.pairwise(widths)]
-    if not plain:
-        shapes.append((1, width))
-    weights, biases = (
-        [torch.from_numpy(rng.standard_normal(each)).requires_grad_() for each in sizes]
-        for sizes in (shapes, [after for after, _ in shapes])
-    )
-    u = torch.from_numpy(x) @ weights[0].T + bias_scale * biases[0]
-    for weight, bias in zip(weights[1 : depth + 1], biases[1 : depth + 1], strict=True):
-        block = sigma.gain / math.sqrt(width) * sigma.function(u) @ weight.T + bias_scale * bias
-        u = block if plain else u + branch_scale * block
-    if not plain:
-        u = u @ weights[-1].T / math.sqrt(width) + bias_scale * biases[-1]
-    parameters = [*weights, *(biases if bias_scale else [])]
-    rows = []
-    for output in u[:, 0]:
-        parts = torch.autograd.grad(output, parameters, retain_graph=True)
-        rows.append(torch.cat([part.flatten() for part in parts]))
-    j = torch.stack(rows)
-    return (j @ j.T).numpy()
-
-
-@pytest.mark.parametrize(
-    ("name", "branch_scale", "bias_scale"),
-    [("relu", None, 0.5), ("relu", 1.0, 0.0), ("erf", 1 / math.sqrt(3), 0.5)],
-)
-def test_finite_networks_approach_them_like_one_over_the_root_of_the_width(
-    name, branch_scale, bias_scale
-):
-    """Root mean square of the relative error over 24 networks."""
-    x, widths = samples(6, 5), (32, 128, 512)
-    options = {"depth": 3, "branch_scale": branch_scale, "bias_scale": bias_scale}
-    limit = ntk(x, activation=name, **options)
-    squares = np.zeros(len(widths))
-    for row, seed in itertools.product(range(len(widths)), range(24)):
-        k = finite_ntk(x, width=widths[row], name=name, seed=seed, **options)
-        squares[row] += np.sum((k - limit) ** 2) / np.sum(limit**2) / 24
-    errors = np.sqrt(squares)
-    assert np.polyfit(np.log(widths), np.log(errors), 1)[0] == pytest.approx(-0.5, abs=0.15)
-    assert errors[-1] < 0.15
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from ntk_conditioning import ntk
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS
-from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.networks.modules import make_network
 from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
@@ -190,30 +189,6 @@ def test_what_vmap_cannot_is_differentiated_sample_by_sample_and_the_log_says_so
     assert reason in line
 
 
-def masked(w):
-    w *= (torch.arange(w.numel()) % 3 > 0).view(w.shape)
-    return w
-
-
-IN_PLACE = {
-    "masked": masked,
-    "scaled": lambda w: w.mul_(3),
-    "clamped": lambda w: w.clamp_(min=0),
-    "of a view": lambda w: (w.T.div_(2), w.view(-1)[::2].mul_(3))[0].T,
-    "floored": lambda w: torch.div(w, 0.1, rounding_mode="floor"),
-}
-
-
-@pytest.mark.parametrize("change", IN_PLACE.values(), ids=IN_PLACE)
-def test_a_copy_of_a_weight_may_be_changed_in_place(change):
-    model = OfFunction(
-        lambda m, x: (x @ change(m.w.clone()).T).relu() @ m.v.T,
-        w=torch.randn(16, 5),
-        v=torch.randn(2, 16),
-    )
-    assert_is_product_of_jacobians(model, (torch.randn(7, 5),))
-
-
 @pytest.mark.parametrize("places", [1, 2, 7])
 def test_other_samples_may_have_another_number_of_positions(places):
     model = OfFunction(
@@ -243,44 +218,9 @@ class Elsewhere(nn.Module):
 def test_what_torch_func_differentiates_wrongly_is_differentiated_alone():
     solved = OfFunction(lambda m, x: torch.linalg.solve(m.w, x.T).T, w=torch.eye(4) + 0.1)
     distances = OfFunction(lambda m, x: torch.cdist(x, m.centres), centres=torch.randn(3, 4))
-    for model in (solved, distances, Elsewhere()):
-        assert_is_product_of_jacobians(model, (torch.randn(5, 4),), memories=[None])
-
-
-@pytest.mark.parametrize("equal", [2, 6])
-def test_tokens_may_be_the_same_in_the_first_samples(equal):
-    """In a network with positions first, which folds them and samples into one dimension."""
-
-    def forward(m, tokens):
-        h = m.embedding(tokens.T)
-        return m.out((h + m.attention(h, h, h)[0]).tanh().mean(0))
-
-    model = OfFunction(
-        forward,
-        embedding=nn.Embedding(10, 8),
-        attention=nn.MultiheadAttention(8, 2),
-        out=nn.Linear(8, 1),
-    )
-    tokens = torch.randint(0, 10, (6, 4))
-    tokens[:equal] = 3
-    assert_is_product_of_jacobians(model, (tokens,), memories=[None])
-
-
-def test_rows_of_a_weight_may_be_products_without_a_sum():
-    for equation, shape in (("bi,jk->bijk", (3, 2)), ("bi,->bi", ())):
-        model = OfFunction(
-            lambda m, x, e=equation: torch.einsum(e, x, m.w).flatten(1), w=torch.randn(shape)
-        )
-        assert_is_product_of_jacobians(model, (torch.randn(5, 4),), memories=[None])
-
-
-def test_samples_may_be_mapped_and_outputs_squeezed():
     mapped = OfFunction(lambda m, x: torch.vmap(lambda z: m.o(z).tanh())(x), o=nn.Linear(4, 1))
-    squeezed = OfFunction(lambda m, x: m.o(x).squeeze(), o=nn.Linear(4, 1))
-    for model in (mapped, squeezed):
-        x = torch.randn(65, 4)
-        j = jacobian(model, (x,)).sum(1)
-        assert (ntk(model, x) - j @ j.T).abs().max() <= REL * (j @ j.T).max()
+    for model in (solved, distances, mapped, Elsewhere()):
+        assert_is_product_of_jacobians(model, (torch.randn(5, 4),), memories=[None])
 
 
 def test_a_deep_network_that_stretches_rounding_mixes_no_samples():
@@ -329,26 +269,3 @@ def test_an_mlp_takes_its_fast_path():
     mlp, x, x2 = network(4, depth=2), inputs(7, 4), inputs(3, 4, seed=2)
     assert torch.equal(ntk(mlp, x), empirical.ntk(mlp, x))
     assert torch.equal(ntk(mlp, x, x2, tile=2), empirical.ntk(mlp, x, x2, tile=2))
-
-
-def test_an_mlp_is_the_module_of_its_weights():
-    mlp = init_mlp(4, depth=2, width=8, activation="relu", generator=np.random.default_rng(0))
-    layers = []
-    for number, weight in enumerate(mlp.weights, start=1):
-        layer = nn.Linear(*weight.T.shape, bias=False)
-        layer.weight.data = weight.clone()
-        layers.append(layer)
-        if number <= mlp.depth:
-            layers += [nn.ReLU(), Times(mlp.scale(number))]
-    x = torch.randn(6, 4)
-    expected = empirical.ntk(mlp, x)
-    assert (ntk(nn.Sequential(*layers), x) - expected).abs().max() <= REL * expected.max()
-
-
-class Times(nn.Module):
-    def __init__(self, number):
-        super().__init__()
-        self.number = number
-
-    def forward(self, x):
-        return x * self.number

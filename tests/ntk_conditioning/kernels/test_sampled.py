@@ -21,7 +21,7 @@ def drawn(x, *, depth: int, width: int, activation: str, networks: int) -> np.nd
 # more samples than units, or than dimensions, too: factors have other shapes then
 @pytest.mark.parametrize(
     ("name", "depth", "width", "n", "d"),
-    [("relu", 3, 24, 6, 9), ("tanh", 4, 12, 5, 3), ("tanh", 2, 4, 7, 9), ("erf", 1, 20, 6, 9)],
+    [("relu", 3, 24, 6, 9), ("tanh", 4, 12, 5, 3), ("tanh", 2, 4, 7, 9)],
 )
 def test_kernels_have_the_distribution_of_networks(name, depth, width, n, d):
     """Of their largest and smallest eigenvalue, an entry, and the logarithm of their trace."""
