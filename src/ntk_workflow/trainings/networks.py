@@ -25,6 +25,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import conditioning
 from ntk_conditioning.training.curves import along_rows, curve_rows
 from ntk_conditioning.training.descent import Along
+from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.losses import Loss, make_loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Ensemble
@@ -143,13 +144,8 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
         if isinstance(network, MLP) and is_linear(network):
             gradients = linear_factor(network, seen).numpy()
             spectrum = conditioning.conditioning_from_factor(gradients)
-        elif isinstance(network, MLP):
-            spectrum = conditioning.conditioning(ntk(network, seen).numpy())
         else:
-            k = torch.zeros(n, n, dtype=seen.dtype)
-            for factor, parameters in network.rate_groups().items():
-                group = {id(parameter) for parameter in parameters}
-                k += factor * ntk(network, seen, parameters=lambda _, p, own=group: id(p) in own)
+            k = ntk(network, seen) if isinstance(network, MLP) else module_kernel(network, seen)
             spectrum = conditioning.conditioning(k.numpy())
         critical = 2 * n / spectrum.lambda_max
         log.info("seed %d: critical learning rate %.4g", seed, critical)

@@ -37,12 +37,10 @@ def initial_kernel(
         network = task.make(generator(seed, "init"), dtype=x.dtype)
         with torch.no_grad():
             return network(x)[0].numpy(), module_kernel(network, x, kernel).numpy()
-    activation = task.architecture.activation
     weights = task.architecture.draw(x.shape[1], task.size["outputs"], seed=seed, like=x)
-    if kernel == "full":
-        start = tangent(weights, activation, x)
-        return start.f.numpy(), start.kernel().numpy()
-    return mlp_outputs(weights, activation, x).numpy(), mlp_kernel(weights, activation, x).numpy()
+    mlp = weights, task.architecture.activation, x
+    k = tangent(*mlp).kernel() if kernel == "full" else mlp_kernel(*mlp)
+    return mlp_outputs(*mlp).numpy(), k.numpy()
 
 
 def describe(task: TrainingTask, seed: int, part: Part) -> dict[str, Any]:
