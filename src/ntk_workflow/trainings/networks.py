@@ -137,8 +137,7 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
     rows = Rows()
     for seed in task.settings.critical_seeds or task.settings.seeds:
         x = task.samples.train[seed].x
-        n = min(len(x), MOST_SAMPLES)
-        block = x[generator(seed, "blocks").permutation(len(x))[:n]]
+        block = x[generator(seed, "blocks").permutation(len(x))[:MOST_SAMPLES]]
         kind: Any = vars(task.architecture) | {"image": task.settings.image, "own": task.own}
         network, seen = initial_network(task.names["model"], block, seed=seed, **kind)
         if isinstance(network, MLP) and is_linear(network):
@@ -147,11 +146,11 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
         else:
             k = ntk(network, seen) if isinstance(network, MLP) else module_kernel(network, seen)
             spectrum = conditioning.conditioning(k.numpy())
-        critical = 2 * n / spectrum.lambda_max
+        critical = 2 * len(block) / spectrum.lambda_max
         log.info("seed %d: critical learning rate %.4g", seed, critical)
         rows.append(
-            {**task.names, "seed": seed, "width": task.settings.width, "n": n, "n_train": len(x)}
-            | {"lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
+            {**task.names, "seed": seed, "width": task.settings.width, "n": len(block)}
+            | {"n_train": len(x), "lambda_max": spectrum.lambda_max, "kappa": spectrum.kappa}
             | {"lambda_min": spectrum.lambda_min if spectrum.kappa else None}
             | {"critical_learning_rate": critical}
         )
