@@ -58,5 +58,5 @@ def fixed_point(activation: Activation) -> FixedPoint:
         # σ̂ is below the diagonal just under 1, that is for small w, and above it at 0
         w = scipy.optimize.brentq(lambda w: pair(w)[0] / w - 1, CLOSEST, 1, xtol=1e-15)
     slope = at_one * (1 - pair(w)[1])
-    error = 0.0 if w == 1 else (layer.error + np.finfo(np.float64).eps) / (1 - slope)
+    error = 0.0 if w == 1 else (layer.error + np.finfo(np.float64).eps) / abs(1 - slope)
     return FixedPoint(1 - w, float(error), slope, at_one)

@@ -144,9 +144,15 @@ def _swapped(values: Array) -> Array:
     return values[:, ::-1]
 
 
-@cache
 def graded_rule(order: int, grade: float) -> tuple[Array, Array]:
-    """Return Gauss-Legendre nodes in [-1, 1] moved towards the ends, and their weights.
+    """Return Gauss-Legendre nodes in [-1, 1] moved towards the ends, and their weights."""
+    x, weights = _gauss_legendre(order)
+    return graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
+
+
+@cache
+def _gauss_legendre(order: int) -> tuple[Array, Array]:
+    """Return nodes and weights in [-1, 1], right to rounding.
 
     NumPy's and SciPy's weights have relative errors up to 1e-11 near the ends, where steep
     activations put their mass; a Newton step in extended precision, where there is one, mends them.
@@ -159,10 +165,10 @@ def graded_rule(order: int, grade: float) -> tuple[Array, Array]:
         slope = order * (x * polynomial - before) / (x * x - 1)
         return x - polynomial / slope, slope
 
-    nodes, _ = newton(np.polynomial.legendre.leggauss(order)[0].astype(np.longdouble))
-    _, slope = newton(nodes)
-    x, weights = (a.astype(np.float64) for a in (nodes, 2 / ((1 - nodes**2) * slope**2)))
-    return graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
+    x, _ = newton(np.polynomial.legendre.leggauss(order)[0].astype(np.longdouble))
+    _, slope = newton(x)
+    weights = 2 / ((1 - x * x) * slope * slope)
+    return x.astype(np.float64), weights.astype(np.float64)
 
 
 def second_moments(activation: Activation, q: Array, **options: int) -> Array:
