@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
+from ntk_conditioning.networks.activations import Activation, Array
+from ntk_conditioning.networks.calculus import gaussian_rule
 
 ORDERS = (48, 72)  # of quadrature on each panel: the finer counts, their difference is an error
 REACH = 24.0  # where the panels end: polynomials of degree 64 grow until 16

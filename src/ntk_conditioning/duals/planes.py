@@ -11,7 +11,8 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from ntk_conditioning.duals.interpolation import TOLERANCE, Angles, coefficients, graded
-from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
+from ntk_conditioning.networks.activations import Activation, Array
+from ntk_conditioning.networks.calculus import gaussian_rule
 
 ORDERS = (30, 42, 60, 84, 108)  # of the quadrature: the first that the next one confirms
 PROBES = np.array([0.02, 0.3, 1.5, 2.8, 3.12])  # angles at which that is seen
