@@ -73,7 +73,7 @@ class Plane:
         falls = np.empty((len(theta), len(s), len(s)))
         for fall, angle in zip(falls, theta, strict=True):
             u, weights = self._rule(float(angle), order or self._order)
-            slopes = self._activation.slopes(np.exp(s / 2)[:, None, None] * u)
+            slopes = np.stack([self._activation.slopes(scale * u) for scale in np.exp(s / 2)])
             changes = slopes - _swapped(slopes)
             weighted, changes = (a.reshape(len(s), -1) for a in (weights * changes, changes))
             fall[:] = weighted @ changes.T / 2
