@@ -14,7 +14,7 @@ from ntk_conditioning.duals.interpolation import TOLERANCE, Angles, coefficients
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.networks.calculus import gaussian_rule
 
-ORDERS = (30, 42, 60, 84, 108)  # of the quadrature: the first that the next one confirms
+ORDERS = (30, 42, 60, 84, 108, 144)  # of the quadrature: the first that the next one confirms
 PROBES = np.array([0.02, 0.3, 1.5, 2.8, 3.12])  # angles at which that is seen
 RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
 #: Samples are of equal norm if the logarithms of their variances differ by no more, by rounding.
@@ -52,7 +52,7 @@ class Plane:
     def __init__(self, activation: Activation, q: float, *, kinks: Sequence[float] = ()) -> None:
         """Choose the quadrature's order, for samples of variances up to ``q``."""
         root = math.sqrt(q)
-        self._activation, self._grade = activation, math.log1p(root) / 2
+        self._activation, self._root, self._grade = activation, root, math.log1p(root) / 2
         self._kinks = (
             np.unique([0.0, *(kink for kink in kinks if abs(kink) < RADIUS * root)]) / root
         )
@@ -114,13 +114,14 @@ class Plane:
     def _panels(self, edges: Array, order: int) -> tuple[Array, Array]:
         """Return nodes and weights (..., m) of a normal variable, cut at ``edges`` (..., k).
 
-        Panels have up to ``order`` nodes, narrow ones a quarter.
+        Panels have up to ``order`` nodes, those where activations hardly change a quarter.
         """
         edges = np.sort(np.clip(edges, -RADIUS, RADIUS), axis=-1)
         around = [(0, 0)] * (edges.ndim - 1) + [(1, 1)]
         edges = np.pad(edges, around, constant_values=((-RADIUS, RADIUS),))
         middle, half = (edges[..., 1:] + edges[..., :-1]) / 2, np.diff(edges) / 2
         share = half.reshape(-1, half.shape[-1]).max(axis=0) / RADIUS
+        share *= max(1.0, self._root)
         counts = np.ceil(order * np.minimum(0.25 + 1.5 * share, 1)).astype(int)
         nodes, weights = np.hstack([graded_rule(int(count), self._grade) for count in counts])
         panel = np.repeat(np.arange(len(counts)), counts)
