@@ -121,7 +121,7 @@ class Plane:
         edges = np.pad(edges, around, constant_values=((-RADIUS, RADIUS),))
         middle, half = (edges[..., 1:] + edges[..., :-1]) / 2, np.diff(edges) / 2
         share = half.reshape(-1, half.shape[-1]).max(axis=0) / RADIUS
-        share *= max(1.0, self._root)
+        share *= max(1.0, self._root / 8)  # steep functions also change on narrow ones
         counts = np.ceil(order * np.minimum(0.25 + 1.5 * share, 1)).astype(int)
         nodes, weights = np.hstack([graded_rule(int(count), self._grade) for count in counts])
         panel = np.repeat(np.arange(len(counts)), counts)
