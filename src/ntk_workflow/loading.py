@@ -62,7 +62,7 @@ def changed_keys(run: Run) -> list[str]:
 
 def own_activations(
     files: Sequence[str], checked: bool
-) -> tuple[dict[str, activations.DualErrors], list[str]]:
+) -> tuple[dict[str, tuple[float, float]], list[str]]:
     """Import files that register activations; return errors at infinite width, and mistakes."""
     errors, lines = {}, []
     for file in files:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ntk_conditioning.duals.piecewise_linear import PiecewiseLinearDual, pieces_of
+from ntk_conditioning.duals.piecewise_linear import Pieces, PiecewiseLinearDual, pieces_of
 from ntk_conditioning.duals.planes import ONE_NORM
 from ntk_conditioning.duals.quadrature import QuadratureDual
 from ntk_conditioning.networks import activations
@@ -65,34 +65,33 @@ def dual(activation: Activation, q: Array) -> Dual:
         return ErfDual(q)
     low, high = float(q.min()), float(q.max())
     if 0 < low <= high <= low * (1 + ONE_NORM):
-        return _of_one_norm(activation, float(f"{low:.15e}")).repeated(len(q))
-    if (by_pieces := _by_pieces(activation, q)) is not None:
-        return by_pieces
+        return _of_one_norm(activation, float(f"{low:.15e}"), len(q))
+    if pieces := _pieces(activation):
+        return PiecewiseLinearDual(pieces, q, gain=activation.gain)
     below, above = np.floor(np.log(low) / STEP), np.ceil(np.log(high) / STEP)
-    return _of_range(activation, float(below), float(above)).at(q)
+    return _tables(activation, math.exp(STEP * below), math.exp(STEP * above)).at(q)
 
 
-def _by_pieces(activation: Activation, q: Array) -> PiecewiseLinearDual | None:
-    pieces = pieces_of(activation)
-    if pieces is None or not pieces.kinks.any():
-        return None
-    return PiecewiseLinearDual(pieces, q, gain=activation.gain)
-
-
-@lru_cache(maxsize=64)
-def _of_range(activation: Activation, below: float, above: float) -> QuadratureDual:
-    """Return the dual of two samples with the logarithms of their variances, in steps."""
-    return QuadratureDual(activation, np.exp(STEP * np.array([below, above])))
+def _pieces(activation: Activation) -> Pieces | None:
+    """Return the pieces of an activation that is linear between kinks, not all of them at 0."""
+    return pieces_of(activation) if any(activation.kinks) else None
 
 
 @lru_cache(maxsize=256)
-def _of_one_norm(activation: Activation, q: float) -> PiecewiseLinearDual | QuadratureDual:
-    """Return the dual of one sample, tabulated once for all depths and draws of a dataset.
+def _of_one_norm(activation: Activation, q: float, n: int) -> Dual:
+    """Return the dual of ``n`` samples, the same for all depths and draws of a dataset.
 
     Variances of 16 digits are taken as one: samples of one norm differ in its last bits.
     """
-    one = np.array([q])
-    return _by_pieces(activation, one) or QuadratureDual(activation, one)
+    if pieces := _pieces(activation):
+        return PiecewiseLinearDual(pieces, np.full(n, q), gain=activation.gain)
+    return _tables(activation, q, q).at(np.full(n, q))
+
+
+@lru_cache(maxsize=256)
+def _tables(activation: Activation, low: float, high: float) -> QuadratureDual:
+    """Return the dual of samples whose variances are ``low`` and ``high``."""
+    return QuadratureDual(activation, np.unique([low, high]))
 
 
 def pair_cosine_distances(layer: Dual, w: Array, theta: Array | None = None) -> tuple[Array, Array]:

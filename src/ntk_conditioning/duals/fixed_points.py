@@ -17,6 +17,8 @@ from ntk_conditioning.networks.activations import Activation
 
 # A slope at 1 that is this near to 1 is 1, as of every leaky ReLU.
 SLOPE_ONE = 1e-12
+# A fixed point below 1 is sought from this cosine distance on: that of ReLU6 is at some 1e-15.
+CLOSEST = 1e-30
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def fixed_point(activation: Activation) -> FixedPoint:
 
     def pair(w: float) -> list[float]:
         """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ) / σ̂'(1) at ρ = 1 - w."""
-        return [each.item() for each in pair_cosine_distances(layer, np.array(w))]
+        return [value.item() for value in pair_cosine_distances(layer, np.array(w))]
 
     at_one = float(layer.slopes[0] / layer.variances[0])
     mean = expansion(activation, count=2)
@@ -54,7 +56,7 @@ def fixed_point(activation: Activation) -> FixedPoint:
         return FixedPoint(1.0, 0.0, at_one, at_one)
     else:
         # σ̂ is below the diagonal just under 1, that is for small w, and above it at 0
-        w = scipy.optimize.brentq(lambda w: pair(w)[0] / w - 1, SLOPE_ONE, 1, xtol=1e-15)
+        w = scipy.optimize.brentq(lambda w: pair(w)[0] / w - 1, CLOSEST, 1, xtol=1e-15)
     slope = at_one * (1 - pair(w)[1])
-    error = 0.0 if w == 1 else (layer.error + np.finfo(np.float64).eps) / (1 - slope)
+    error = 0.0 if w == 1 else (layer.error + np.finfo(np.float64).eps) / abs(1 - slope)
     return FixedPoint(1 - w, float(error), slope, at_one)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
+from ntk_conditioning.networks.activations import Activation, Array
+from ntk_conditioning.networks.calculus import gaussian_rule
 
 ORDERS = (48, 72)  # of quadrature on each panel: the finer counts, their difference is an error
 REACH = 24.0  # where the panels end: polynomials of degree 64 grow until 16
@@ -94,16 +95,5 @@ def _expand(
 
 
 def _sums(terms: Array) -> Array:
-    """Return the sums (k,) of rows (k, n), as if added in twice the precision.
-
-    In pairs, whose roundings are exact (Knuth's TwoSum) and are added apart.
-    """
-    lost = np.zeros(len(terms))
-    while terms.shape[1] > 1:
-        even = np.pad(terms, ((0, 0), (0, terms.shape[1] % 2)))
-        a, b = even[:, ::2], even[:, 1::2]
-        terms = a + b
-        other = terms - a
-        lost += ((a - (terms - other)) + (b - other)).sum(axis=1)
-    total: Array = terms[:, 0] + lost
-    return total
+    """Return the sums (k,) of rows (k, n), without rounding on the way."""
+    return np.array([math.fsum(row) for row in terms])

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from numpy.polynomial import chebyshev
+from scipy import fft
 
 from ntk_conditioning.networks.activations import Array
 
@@ -37,12 +39,7 @@ class Angles:
         x, values = self.position(theta).ravel(), np.empty((len(tables), theta.size))
         for start in range(0, theta.size, TOGETHER):
             part = slice(start, start + TOGETHER)
-            basis = np.empty((tables.shape[1], len(x[part])))
-            basis[0], basis[1], twice = 1, x[part], 2 * x[part]
-            for k in range(2, len(basis)):
-                np.multiply(twice, basis[k - 1], out=basis[k])
-                basis[k] -= basis[k - 2]
-            values[:, part] = tables @ basis
+            values[:, part] = tables @ chebyshev.chebvander(x[part], tables.shape[1] - 1).T
         return values.reshape(len(tables), *theta.shape)
 
 
@@ -69,17 +66,9 @@ def chebyshev_points(count: int) -> Array:
     return np.cos(math.pi * (np.arange(count) + 0.5) / count)
 
 
-def transform(count: int) -> Array:
-    """Return the matrix from values at Chebyshev points to Chebyshev coefficients."""
-    turns = np.outer(np.arange(count), 2 * np.arange(count) + 1) % (4 * count)  # exact
-    matrix: Array = np.cos(math.pi / (2 * count) * turns) * (2 / count)
-    matrix[0] /= 2
-    return matrix
-
-
 def coefficients(values: Array, axes: Iterable[int] | None = None) -> Array:
     """Return Chebyshev coefficients of values at Chebyshev points, along some axes or all."""
     for axis in range(values.ndim) if axes is None else axes:
-        matrix = transform(values.shape[axis])
-        values = np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis)
+        values = fft.dct(values, axis=axis) / values.shape[axis]
+        np.moveaxis(values, axis, 0)[0] /= 2
     return values

@@ -8,7 +8,8 @@ it that the mean has, is what the cosine of two independent inputs gains (Append
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
+from ntk_conditioning.networks.activations import Activation, Array
+from ntk_conditioning.networks.calculus import gaussian_rule
 
 
 def length_map(activation: Activation, gamma: ArrayLike) -> Array:

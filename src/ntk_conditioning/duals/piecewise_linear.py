@@ -1,6 +1,5 @@
 """The dual of piecewise linear activations: single integrals of smooth functions."""
 
-import copy
 import itertools
 import math
 from functools import cache
@@ -19,54 +18,45 @@ TINY = 1e-100  # instead of 0, where a quotient would not be defined; its square
 PROBES = np.array([0.02, 0.7, 1.9, 3.1])  # angles at which a finer quadrature is compared
 PAIRS = 2**8  # that are integrated together: the values of their integrands fit the caches
 
-# Where it is seen whether σ is linear between its kinks, and up to which error it is.
-SEARCHED = np.linspace(-12, 12, 2401) + 1e-4 * np.sqrt(2)
-BETWEEN = np.array([0.01, 0.3, 0.6, 0.99])
-BEYOND = np.array([1e-6, 1.0, 12.0])
+# A piece is linear if σ and σ' say so to this error at these shares of it; the outer ones are cut.
 ROUNDING = 1e-12
+SHARES = np.linspace(0.001, 0.999, 401)
+OUTER = 12.0
 
 
 class Pieces(NamedTuple):
     """σ(z) = slopes[i] z + levels[i] between kinks[i - 1] and kinks[i], which ascend."""
 
-    kinks: Array
-    slopes: Array
-    levels: Array
+    kinks: tuple[float, ...]
+    slopes: tuple[float, ...]
+    levels: tuple[float, ...]
 
 
 @cache
 def pieces_of(activation: Activation) -> Pieces | None:
     """Return the pieces of an activation that is linear between 0 and the kinks it declares.
 
-    The shape of a shifted ReLU is taken as it is given, others are seen in values and slopes.
-
     >>> from ntk_conditioning.networks import activations
-    >>> pieces_of(activations.get("leaky_relu-0.5")).slopes.tolist()
-    [0.5, 1.0]
+    >>> pieces_of(activations.get("leaky_relu-0.5")).slopes
+    (0.5, 1.0)
     >>> pieces_of(activations.get("tanh"))
     """
-    if activation.shifted_relu is not None:
-        scale, kink, offset = activation.shifted_relu
-        ends = np.array([0.0, scale]), scale * np.array([offset, offset - kink])
-        return Pieces(np.array([kink]), *ends)
     kinks = np.unique([0.0, *activation.kinks])
-    inside = kinks[:-1] + np.multiply.outer(BETWEEN, np.diff(kinks))
-    z = np.concatenate([SEARCHED, inside.ravel(), kinks[0] - BEYOND, kinks[-1] + BEYOND])
-    z = np.sort(z[~np.isin(z, kinks)])
+    edges = np.array([kinks[0] - OUTER, *kinks, kinks[-1] + OUTER])
+    z = edges[:-1, None] + SHARES * np.diff(edges)[:, None]  # (pieces, points)
     values, slopes = activation.values(z), activation.slopes(z)
-    part = np.searchsorted(kinks, z)
-    nearest = [np.flatnonzero(part == i)[np.abs(z[part == i]).argmin()] for i in np.unique(part)]
+    nearest = np.arange(len(z)), np.abs(z).argmin(axis=1)  # to 0
     slope, level = slopes[nearest], values[nearest] - slopes[nearest] * z[nearest]
-    linear = np.abs(slopes - slope[part]) <= ROUNDING * np.abs(slope).max()
     allowed = ROUNDING * (np.abs(values) + np.abs(level).max())
-    linear &= np.abs(slope[part] * z + level[part] - values) <= allowed
+    linear = np.abs(slopes - slope[:, None]) <= ROUNDING * np.abs(slope).max()
+    linear &= np.abs(slope[:, None] * z + level[:, None] - values) <= allowed
     step = np.diff(slope) * kinks + np.diff(level)  # of σ itself
     joined = np.abs(step) <= ROUNDING * (np.abs(slope[1:] * kinks) + np.abs(level).max())
     if not (linear.all() and joined.all()):
         return None
     bends = np.diff(slope) != 0
     kept = np.concatenate([[True], bends])
-    return Pieces(kinks[bends], slope[kept], level[kept])
+    return Pieces(*(tuple(part.tolist()) for part in (kinks[bends], slope[kept], level[kept])))
 
 
 class PiecewiseLinearDual:
@@ -89,80 +79,67 @@ class PiecewiseLinearDual:
     """
 
     def __init__(self, pieces: Pieces, q: Array, *, gain: float = 1.0) -> None:
-        self._root, (self._kinks, self._slopes, self._levels) = np.sqrt(q), pieces
-        self._jumps = np.diff(self._slopes)
+        self._kinks, self._slopes, self._levels = map(np.array, pieces)
+        self._root = np.sqrt(q)
         self._h = self._kinks[:, None] / self._root
         square, tail, infinite = np.zeros(len(q)), np.zeros(len(q)), np.full(len(q), np.inf)
-        edges = [-infinite, *self._h, infinite]
-        for slope, level, ends in zip(
-            self._slopes, self._levels, itertools.pairwise(edges), strict=True
-        ):
+        edges = itertools.pairwise([-infinite, *self._h, infinite])
+        for slope, level, ends in zip(self._slopes, self._levels, edges, strict=True):
             mass, squares = _moments(*ends, slope * self._root, level)
             square += squares
             tail += slope**2 * mass
         self._norm, self._tail = np.sqrt(square), tail
         self.variances, self.slopes = gain**2 * square, gain**2 * tail
+        self._one_norm = np.ptp(q) == 0
         self._angles: Angles | None = None  # of which both integrals are tabulated
-        if np.ptp(q) == 0:
+        if self._one_norm:
             self._tabulate()
         self.error, self.relative_error = self._measured_errors(q)
-
-    def repeated(self, n: int) -> "PiecewiseLinearDual":
-        """Return the dual of ``n`` samples of the norm of this one's, which share its tables."""
-        same = copy.copy(self)
-        for name in ("variances", "slopes", "_root", "_norm", "_tail", "_h"):
-            setattr(same, name, np.repeat(getattr(self, name), n, axis=-1))
-        return same
 
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array, *, finer: bool = False
     ) -> tuple[Array, Array]:
-        root, root2 = self._root[rows, None], self._root[columns]
-        # 1/√q - 1/√q' without cancelling more than q' - q does
-        apart = (root2**2 - root**2) / ((root + root2) * root * root2)
         if self._angles is None or finer:
-            fall, moment = self._falls(rows, columns, apart, w, theta, finer=finer)
+            fall, moment = self._falls(rows, columns, w, theta, finer=finer)
         else:
             fall, moment = self._angles.interpolated(self._series, theta)
             fall, moment = theta * fall, theta**3 * moment
-        norms = np.outer(self._norm[rows], self._norm[columns])
+        scale = np.outer((self._root / self._norm)[rows], (self._root / self._norm)[columns])
         tails = np.sqrt(np.outer(self._tail[rows], self._tail[columns]))
-        if not apart.any():
-            next_w, slope_w = root * root2 / norms * (w * tails - moment), fall / tails
-        else:
-            values, slopes = self._apart(rows, columns)
-            next_w = root * root2 / norms * (w * tails * (1 - slopes) - moment) + values
-            slope_w = fall / tails + slopes
-        return np.maximum(next_w, 0), np.maximum(slope_w, 0)
+        values, slopes = (0.0, 0.0) if self._one_norm else self._apart(rows, columns)
+        next_w = scale * (w * tails * (1 - slopes) - moment) + values
+        return np.maximum(next_w, 0), np.maximum(fall / tails + slopes, 0)
 
     def _falls(
-        self, rows: slice, columns: slice, apart: Array, w: Array, theta: Array, *, finer: bool
+        self, rows: slice, columns: slice, w: Array, theta: Array, *, finer: bool
     ) -> tuple[Array, Array]:
-        """Return ∫ g dt and ∫ (cos t - cos θ) g dt, ``apart`` = 1/√q - 1/√q'."""
+        """Return ∫ g dt and ∫ (cos t - cos θ) g dt."""
+        root, root2 = self._root[rows, None], self._root[columns]
+        # 1/√q - 1/√q' without cancelling more than q' - q does
+        apart = (root2**2 - root**2) / ((root + root2) * root * root2)
+        jumps = np.diff(self._slopes)
         fall, moment = np.zeros_like(w), np.zeros_like(w)
-        for i, j in itertools.product(range(len(self._kinks)), repeat=2):
-            times = self._jumps[i] * self._jumps[j]
-            if i != j and not apart.any():  # those of i, j and of j, i are alike
-                if i > j:
-                    continue
-                times *= 2
+        for i, j in itertools.product(range(len(jumps)), repeat=2):
+            if self._one_norm and i > j:  # as j and i
+                continue
+            factor = jumps[i] * jumps[j] * (2 if self._one_norm and i < j else 1)
             h, k = self._h[i, rows, None], self._h[j, columns]
             gap = self._kinks[i] * apart if i == j else h - k
             falls, moments = _falls(h, k, gap, w, theta, finer=finer)
-            fall += times * falls
-            moment += times * moments
+            fall += factor * falls
+            moment += factor * moments
         return fall, moment
 
     def _tabulate(self) -> None:
         """Interpolate both integrals over angles, of samples of one norm, if that is right."""
         one = slice(0, 1)
-        away = [abs(a + b) for a in self._h[:, 0] for b in (*self._h[:, 0], *-self._h[:, 0])]
-        angles = Angles(math.log1p(1 / min(filter(None, away))) / 2)
+        h = self._h[:, 0]
+        away = np.abs(np.add.outer(h, [*h, *-h]))
+        angles = Angles(math.log1p(1 / away[away > 0].min()) / 2)
 
         def series(count: int) -> Array:
             theta = angles.points(count)[:, None]
-            w, none = 2 * np.sin(theta / 2) ** 2, np.zeros((1, 1))
-            fall, moment = self._falls(one, one, none, w, theta, finer=True)
+            fall, moment = self._falls(one, one, 2 * np.sin(theta / 2) ** 2, theta, finer=True)
             return coefficients(np.stack([fall / theta, moment / theta**3])[..., 0], axes=[1])
 
         count = count_needed(24, MAX_ANGLES, lambda count: series(count)[:, -2:])
@@ -209,8 +186,6 @@ class PiecewiseLinearDual:
 
 def _moments(low: Array, high: Array, steep: Array, level: Array | float) -> tuple[Array, Array]:
     """Return P(low < z < high) and the mean of (steep z + level)² there, of a normal z."""
-    if np.isinf(low).all() and np.isinf(high).all():
-        return np.ones_like(low), steep**2 + level**2
     if np.isinf(low).all():  # by reflection
         return _moments(-high, -low, -steep, level)
     if np.isinf(high).all():

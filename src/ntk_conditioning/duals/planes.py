@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from ntk_conditioning.duals.interpolation import TOLERANCE, Angles, graded, transform
-from ntk_conditioning.networks.activations import Activation, Array, gaussian_rule
+from ntk_conditioning.duals.interpolation import TOLERANCE, Angles, coefficients, graded
+from ntk_conditioning.networks.activations import Activation, Array
+from ntk_conditioning.networks.calculus import gaussian_rule
 
-ORDERS = (24, 36, 48, 64, 84, 108)  # of the quadrature: the first that the next one confirms
+ORDERS = (30, 42, 60, 84, 108, 144)  # of the quadrature: the first that the next one confirms
 PROBES = np.array([0.02, 0.3, 1.5, 2.8, 3.12])  # angles at which that is seen
 RADIUS = 9.0  # of the normal density in the plane, 3e-18 is outside
 #: Samples are of equal norm if the logarithms of their variances differ by no more, by rounding.
@@ -36,29 +37,33 @@ class Features:
         self.values, self.slopes = values / self.value[:, None], slopes / self.slope[:, None]
 
 
-class Plane(ABC):
+class Plane:
     """Quadrature over pairs (u, v) of normal variables of variance 1 and angle θ.
 
-    ``angles`` are those between which what it finds is smooth.
+    The plane is cut along u = k and v = k for 0 and every kink k, in units of √q. With independent
+    a and b, u = a cos(θ/2) + b sin(θ/2) and v = a cos(θ/2) - b sin(θ/2). For each b the lines cut a
+    into panels; b is cut where two of them meet, so that what panels add up to is smooth in it.
+    Beyond a right angle -v takes the place of v, lest panels be thin.
+
+    Activations are steep where √q is large: then nodes crowd at the edges of panels. ``angles``,
+    between which results are smooth, crowd at 0 and π, as singularities at 1/√q from them want it.
     """
 
-    def __init__(self, activation: Activation, q: float, *, grade: float) -> None:
-        """Choose the order, for samples of variances up to ``q``, and grade ``angles``."""
-        self._activation, self._grade, self.angles = activation, grade, Angles(grade)
-        at = np.log([q])
+    def __init__(self, activation: Activation, q: float, *, kinks: Sequence[float] = ()) -> None:
+        """Choose the quadrature's order, for samples of variances up to ``q``."""
+        root = math.sqrt(q)
+        self._activation, self._root, self._grade = activation, root, math.log1p(root) / 2
+        self._kinks = (
+            np.unique([0.0, *(kink for kink in kinks if abs(kink) < RADIUS * root)]) / root
+        )
+        apart = np.abs(np.subtract.outer(self._kinks, [*self._kinks, *-self._kinks]))
+        nearest = apart[apart > 0].min(initial=1 / root)
+        self.angles = Angles(math.log1p(1 / nearest) / 2)
         for self._order, finer in itertools.pairwise(ORDERS):
+            at = np.log([q])
             change = self.falls(at, PROBES) - self.falls(at, PROBES, order=finer)
             if np.abs(change).max() <= TOLERANCE:
                 break
-
-    @abstractmethod
-    def _rule(self, theta: float, order: int) -> tuple[Array, Array]:
-        """Return u and weights, two arrays of one shape."""
-
-    @staticmethod
-    @abstractmethod
-    def _swapped(values: Array) -> Array:
-        """Return f(v) at the nodes from f(u), both (n, ...)."""
 
     def falls(self, s: Array, theta: Array, *, order: int | None = None) -> Array:
         """Return N(0) - N(θ) (θ, n, n) for all angles and all pairs of log-variances ``s`` (n,).
@@ -69,7 +74,7 @@ class Plane(ABC):
         for fall, angle in zip(falls, theta, strict=True):
             u, weights = self._rule(float(angle), order or self._order)
             slopes = np.stack([self._activation.slopes(scale * u) for scale in np.exp(s / 2)])
-            changes = slopes - self._swapped(slopes)
+            changes = slopes - _swapped(slopes)
             weighted, changes = (a.reshape(len(s), -1) for a in (weights * changes, changes))
             fall[:] = weighted @ changes.T / 2
         norms = second_moments(self._activation, np.exp(s))[1]
@@ -78,81 +83,18 @@ class Plane(ABC):
     def cosine_distances(self, at: Features, theta: float) -> tuple[Array, Array]:
         """Return w' and h (n, n) at one angle by a finer rule, from squared differences."""
         u, weights = self._rule(theta, math.ceil(1.4 * self._order))
-        points = np.multiply.outer(np.exp(at.s / 2), u)
+        points = np.exp(at.s / 2)[:, None, None] * u
         scale = self._activation.gain * np.sqrt(weights)
 
         def distances(values: Array, norm: Array) -> Array:
-            flat = [
-                (scale * each).reshape(len(norm), -1) for each in (values, self._swapped(values))
-            ]
-            return squared_distances(*(each / norm[:, None] for each in flat)) / 2
+            rows, swapped = (
+                (scale * each).reshape(len(norm), -1) / norm[:, None]
+                for each in (values, _swapped(values))
+            )
+            return squared_distances(rows, swapped) / 2
 
         values, slopes = self._activation.values(points), self._activation.slopes(points)
         return distances(values, at.value), distances(slopes, at.slope)
-
-    def mean_over_cosines(self, theta: Array) -> Array:
-        """Return the matrix from f at angles' points to the mean of f over cosines from cos θ to 1.
-
-        The mean is the integral over t in [0, 1] of θ sin(θ t) / (1 - cos θ) f(θ t).
-        """
-        nodes, weights = _graded_rule(96, self._grade)
-        between = theta[:, None] * (nodes + 1) / 2
-        density = theta[:, None] * np.sin(between) / (2 * np.sin(theta[:, None] / 2) ** 2)
-        basis = chebyshev.chebvander(self.angles.position(between), len(theta) - 1)
-        means = np.einsum("kt,ktm->km", density * weights / 2, basis)
-        return np.asarray(means @ transform(len(theta)))
-
-
-class Sectors(Plane):
-    """The plane in polar coordinates u = r cos φ and v = r cos(φ - θ).
-
-    It is cut into the four sectors between the lines u = 0 and v = 0, so that functions with a kink
-    at 0 are smooth in each. Activations are steep where √q is large: then nodes crowd at those
-    lines and at r = 0, and ``angles`` at 0 and π, as singularities at a distance of 1/√q want it.
-    """
-
-    def __init__(self, activation: Activation, q: float) -> None:
-        self._radial_grade = math.log1p(2 * math.sqrt(q))
-        super().__init__(activation, q, grade=math.log1p(math.sqrt(q)) / 2)
-
-    def _rule(self, theta: float, order: int) -> tuple[Array, Array]:
-        """Return u and weights, both of shape (sector, φ, sign of r, |r|)."""
-        nodes, weights = _graded_rule(order, self._grade)
-        same, opposite = (math.pi - theta) / 2, theta / 2  # the sectors by the signs of u and v
-        phi = np.stack([theta / 2 + same * nodes, opposite * (nodes + 1) - math.pi / 2])
-        width = np.stack([same * weights, opposite * weights])
-        nodes, weights = _gauss_legendre(4 * order // 3)
-        t, grade = (nodes + 1) / 2, self._radial_grade
-        r = RADIUS * np.sinh(grade * t) / math.sinh(grade)
-        mass = weights * np.cosh(grade * t) * r * np.exp(-(r**2) / 2)
-        u = np.multiply.outer(np.cos(phi), np.stack([r, -r]))
-        joint = np.multiply.outer(width, np.stack([mass, mass]))
-        return u, joint / joint.sum()
-
-    @staticmethod
-    def _swapped(values: Array) -> Array:
-        """Return f(v) from f(u), (n, sector, φ, sign, |r|).
-
-        The reflection φ → θ - φ takes u to v and each sector to itself, the one of opposite signs
-        together with r → -r.
-        """
-        return np.stack([values[:, 0, ::-1], values[:, 1, ::-1, ::-1]], axis=1)
-
-
-class KinkedPlane(Plane):
-    """The plane cut along u = k and v = k for every kink k, for samples of one variance ``q``.
-
-    With independent a and b, u = a cos(θ/2) + b sin(θ/2) and v = a cos(θ/2) - b sin(θ/2). For each
-    b the lines cut a into panels; b is cut where two of them meet, so that what panels add up to is
-    smooth in it. Beyond a right angle -v takes the place of v, lest panels be thin.
-    """
-
-    def __init__(self, activation: Activation, q: float) -> None:
-        root = math.sqrt(q)
-        self._kinks = np.unique([0.0, *activation.kinks]) / root
-        apart = np.abs(np.subtract.outer(self._kinks, [*self._kinks, *-self._kinks]))
-        nearest = apart[apart > 0].min()
-        super().__init__(activation, q, grade=math.log1p(max(root, 1 / nearest)) / 2)
 
     def _rule(self, theta: float, order: int) -> tuple[Array, Array]:
         """Return u and weights, both of shape (b, a), or (a, b) beyond a right angle."""
@@ -161,43 +103,61 @@ class KinkedPlane(Plane):
         sine, cosine = math.sin(half), math.cos(half)
         u_kinks, v_kinks = self._kinks, -self._kinks if beyond else self._kinks
         crossings = np.unique(np.subtract.outer(u_kinks, v_kinks)) / (2 * sine)
-        b, mass = _panels(crossings[np.abs(crossings) < RADIUS], order)
+        b, mass = self._panels(crossings[np.abs(crossings) < RADIUS], order)
         across = sine * b[:, None]
         edges = np.concatenate([u_kinks - across, v_kinks + across], axis=1) / cosine
-        a, inner = _panels(edges, order)
+        a, inner = self._panels(edges, order)
         u, joint = cosine * a + across, mass[:, None] * inner
         joint /= joint.sum()
         return (u.T, joint.T) if beyond else (u, joint)
 
-    @staticmethod
-    def _swapped(values: Array) -> Array:
-        """Return f(v) from f(u), (n, b, a): it is that at -b; beyond a right angle, at -a."""
-        return values[:, ::-1]
+    def _panels(self, edges: Array, order: int) -> tuple[Array, Array]:
+        """Return nodes and weights (..., m) of a normal variable, cut at ``edges`` (..., k).
+
+        Panels have up to ``order`` nodes, those where activations hardly change a quarter.
+        """
+        edges = np.sort(np.clip(edges, -RADIUS, RADIUS), axis=-1)
+        around = [(0, 0)] * (edges.ndim - 1) + [(1, 1)]
+        edges = np.pad(edges, around, constant_values=((-RADIUS, RADIUS),))
+        middle, half = (edges[..., 1:] + edges[..., :-1]) / 2, np.diff(edges) / 2
+        share = half.reshape(-1, half.shape[-1]).max(axis=0) / RADIUS
+        share *= max(1.0, self._root / 8)  # steep functions also change on narrow ones
+        counts = np.ceil(order * np.minimum(0.25 + 1.5 * share, 1)).astype(int)
+        nodes, weights = np.hstack([graded_rule(int(count), self._grade) for count in counts])
+        panel = np.repeat(np.arange(len(counts)), counts)
+        x = middle[..., panel] + half[..., panel] * nodes
+        return x, half[..., panel] * weights * np.exp(-(x**2) / 2)
+
+    def mean_over_cosines(self, theta: Array) -> Array:
+        """Return the matrix from f at angles' points to the mean of f over cosines from cos θ to 1.
+
+        The mean is the integral over t in [0, 1] of θ sin(θ t) / (1 - cos θ) f(θ t).
+        """
+        nodes, weights = graded_rule(96, self._grade)
+        between = theta[:, None] * (nodes + 1) / 2
+        density = theta[:, None] * np.sin(between) / (2 * np.sin(theta[:, None] / 2) ** 2)
+        basis = chebyshev.chebvander(self.angles.position(between), len(theta) - 1)
+        means = np.einsum("kt,ktm->km", density * weights / 2, basis)
+        return np.asarray(means @ coefficients(np.eye(len(theta)), axes=[0]))
 
 
-def _panels(edges: Array, order: int) -> tuple[Array, Array]:
-    """Return nodes and weights (..., m) of a normal variable, cut at ``edges`` (..., k).
+def _swapped(values: Array) -> Array:
+    """Return f(v) from f(u), (n, b, a): it is that at -b; beyond a right angle, at -a."""
+    return values[:, ::-1]
 
-    Panels have up to ``order`` nodes, narrow ones a quarter.
-    """
-    edges = np.sort(np.clip(edges, -RADIUS, RADIUS), axis=-1)
-    around = [(0, 0)] * (edges.ndim - 1) + [(1, 1)]
-    edges = np.pad(edges, around, constant_values=((-RADIUS, RADIUS),))
-    middle, half = (edges[..., 1:] + edges[..., :-1]) / 2, np.diff(edges) / 2
-    share = half.reshape(-1, half.shape[-1]).max(axis=0) / RADIUS
-    counts = np.ceil(order * np.minimum(0.25 + 1.5 * share, 1)).astype(int)
-    nodes, weights = np.hstack([_gauss_legendre(int(count)) for count in counts])
-    panel = np.repeat(np.arange(len(counts)), counts)
-    x = middle[..., panel] + half[..., panel] * nodes
-    return x, half[..., panel] * weights * np.exp(-(x**2) / 2)
+
+def graded_rule(order: int, grade: float) -> tuple[Array, Array]:
+    """Return Gauss-Legendre nodes in [-1, 1] moved towards the ends, and their weights."""
+    x, weights = _gauss_legendre(order)
+    return graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
 
 
 @cache
 def _gauss_legendre(order: int) -> tuple[Array, Array]:
     """Return nodes and weights in [-1, 1], right to rounding.
 
-    NumPy's weights have relative errors up to 1e-11 near the ends, where steep activations put
-    their mass; a Newton step in extended precision, where there is one, mends them.
+    NumPy's and SciPy's weights have relative errors up to 1e-11 near the ends, where steep
+    activations put their mass; a Newton step in extended precision, where there is one, mends them.
     """
 
     def newton(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -211,12 +171,6 @@ def _gauss_legendre(order: int) -> tuple[Array, Array]:
     _, slope = newton(x)
     weights = 2 / ((1 - x * x) * slope * slope)
     return x.astype(np.float64), weights.astype(np.float64)
-
-
-def _graded_rule(order: int, grade: float) -> tuple[Array, Array]:
-    """Return Gauss-Legendre nodes in [-1, 1] moved by `_graded`, and their weights."""
-    x, weights = _gauss_legendre(order)
-    return graded(x, grade), weights * grade / math.tanh(grade) / np.cosh(grade * x) ** 2
 
 
 def second_moments(activation: Activation, q: Array, **options: int) -> Array:

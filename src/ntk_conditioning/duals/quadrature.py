@@ -20,11 +20,8 @@ from ntk_conditioning.duals.interpolation import (
 from ntk_conditioning.duals.planes import (
     ONE_NORM,
     PROBES,
-    RADIUS,
     Features,
-    KinkedPlane,
     Plane,
-    Sectors,
     second_moments,
     squared_distances,
 )
@@ -37,7 +34,6 @@ NEAR, SMOOTH = np.array([1e-3, 0.1]), 2e3
 MAX_VARIANCES = 50
 # Where errors between samples of different norms are looked for, in the range of log-variances.
 SEEN_AT = np.array([0.0, 0.01, 0.41, 0.93, 0.985, 1.0])
-MOST_KINKS = 8  # between which the plane is cut; the work grows like their cube
 
 
 def largest_errors(pairs: Iterable[tuple[Array, Array]]) -> tuple[float, float]:
@@ -83,22 +79,17 @@ class QuadratureDual:
     number where those of their roots exceed `TOLERATED`.
     """
 
-    variances: Array
-    slopes: Array
-    _s: Array
-
     def __init__(self, activation: Activation, q: Array) -> None:
         self._activation = activation
         self._place(q)
         self._low, self._high = float(self._s.min()), float(self._s.max())
-        if self._high - self._low < ONE_NORM:
-            self._high = self._low
-            self._s = np.full_like(self._s, self._low)
+        self._apart = self._high - self._low >= ONE_NORM
         moments = _moment_error(activation, np.exp([self._low, self._high]))
         self.error = self.relative_error = moments
         self._tabulated = moments / 2 <= TOLERATED  # tables of steeper functions take a minute
         if self._tabulated:
-            self._plane = self._cut(math.exp(self._high))
+            kinks = () if self._apart else activation.kinks
+            self._plane = Plane(activation, math.exp(self._high), kinks=kinks)
             self._tabulate()
             between = self._measured_errors()
             self.error, self.relative_error = (max(moments, error) for error in between)
@@ -106,7 +97,7 @@ class QuadratureDual:
             cause = "it may be steep, or kinked"
             if away := ", ".join(f"{kink:g}" for kink in activation.kinks if kink):
                 cause = f"it has kinks away from 0, at {away}"
-                cause += ", and norms differ" if self._low < self._high else ""
+                cause += ", and norms differ" if self._apart else ""
             result = f"cosines of its kernel are only right to {self.error:.0e}; {cause}"
             warnings.warn(f"{activation.name}: {result}", InaccurateDualWarning, stacklevel=2)
 
@@ -122,13 +113,6 @@ class QuadratureDual:
         self._s = np.log(q)
         self._ratio = np.sqrt(q * self.slopes / self.variances)
 
-    def repeated(self, n: int) -> QuadratureDual:
-        """Return the dual of ``n`` samples of the norm of this one's, which share its tables."""
-        same = copy.copy(self)
-        same.variances, same.slopes = np.repeat([self.variances, self.slopes], n, axis=1)
-        same._s, same._ratio = np.repeat([self._s, self._ratio], n, axis=1)
-        return same
-
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array
     ) -> tuple[Array, Array]:
@@ -137,21 +121,13 @@ class QuadratureDual:
         scale = np.outer(self._ratio[rows], self._ratio[columns])
         return self._interpolate(self._s[rows], self._s[columns], scale, w, theta)
 
-    def _cut(self, q: float) -> Plane:
-        """Return the plane, cut at all kinks if there is one norm, and else at 0."""
-        away = [k for k in self._activation.kinks if 0 < abs(k) < RADIUS * math.sqrt(q)]
-        if self._low == self._high and 0 < len(away) <= MOST_KINKS:
-            return KinkedPlane(self._activation, q)
-        return Sectors(self._activation, q)
-
     def _points(self, count: int) -> Array:
-        half = (self._high - self._low) / 2
-        return self._low + half * (chebyshev_points(count) + 1)
+        return self._low + (self._high - self._low) / 2 * (chebyshev_points(count) + 1)
 
     def _last_angles(self, count: int) -> Array:
-        ends = np.unique([self._low, self._high])
         theta = self._plane.angles.points(count)
-        return coefficients(self._plane.falls(ends, theta), axes=[0])[-2:]
+        falls = self._plane.falls(np.unique([self._low, self._high]), theta)
+        return coefficients(falls, axes=[0])[-2:]
 
     def _last_variances(self, count: int) -> Array:
         s = self._points(count)
@@ -164,19 +140,17 @@ class QuadratureDual:
         """Set the Chebyshev coefficients of A, C (s, s') and of B, D (θ, s, s')."""
         # what is cut off adds up at the ends of the other arguments
         angles = count_needed(24, MAX_ANGLES, self._last_angles, tolerance=TOLERANCE / 3)
-        apart = self._low < self._high
-        count = count_needed(6, MAX_VARIANCES, self._last_variances) if apart else 1
+        count = count_needed(6, MAX_VARIANCES, self._last_variances) if self._apart else 1
         s, theta = self._points(count), self._plane.angles.points(angles)
         slopes = Features(self._activation, s).slopes
         falls = self._plane.falls(s, theta)
         mean = self._plane.mean_over_cosines(theta)
         self._b = coefficients(np.tensordot(mean, slopes @ slopes.T - falls, axes=1))
         near, far = self._plane.falls(s, NEAR)
-        self._smooth = isinstance(self._plane, Sectors) and bool((far > SMOOTH * near).all())
+        self._smooth = not any(self._activation.kinks) and bool((far > SMOOTH * near).all())
         over = 2 * np.sin(theta / 2) ** 2 if self._smooth else theta
         self._d = coefficients(falls / over[:, None, None])
-        self._a, self._c = np.zeros((2, 1, 1))
-        if apart:  # count × (count + 1) points, where s and s' are nowhere equal
+        if self._apart:  # count × (count + 1) points, where s and s' are nowhere equal
             one, two = (Features(self._activation, self._points(n)) for n in (count, count + 1))
             gap2 = 2 * (one.s[:, None] - two.s) ** 2
             self._a = coefficients(squared_distances(one.values, two.values) / gap2)
@@ -186,10 +160,11 @@ class QuadratureDual:
         self, s: Array, s2: Array, scale: Array, w: Array, theta: Array
     ) -> tuple[Array, Array]:
         """Return w' and h for log-variances ``s`` (n,), ``s2`` (n',), and ``scale`` r r'."""
-        if self._high == self._low:
+        t = w if self._smooth else theta
+        if not self._apart:
             tables = np.stack([self._b.ravel(), self._d.ravel()])
             b, d = self._plane.angles.interpolated(tables, theta)
-            return np.maximum(w * scale * b, 0), np.maximum((w if self._smooth else theta) * d, 0)
+            return np.maximum(w * scale * b, 0), np.maximum(t * d, 0)
         basis, basis2 = self._basis(s), self._basis(s2)
         angles, count, _ = self._b.shape
         left_b, left_d = basis[:, :count] @ self._b, basis[:, :count] @ self._d  # (θ, n, s')
@@ -202,13 +177,12 @@ class QuadratureDual:
             b += (left_b[k] @ right) * now
             d += (left_d[k] @ right) * now
             before, now = now, twice * now - before
-        gap2, (rows, columns) = (s[:, None] - s2) ** 2, self._a.shape
-        left, right = basis[:, :rows], basis2[:, :columns].T
-        radial, radial_slopes = (gap2 * (left @ table @ right) for table in (self._a, self._c))
-        # both are squared distances; only rounding makes one negative
-        return np.maximum(radial + w * scale * b, 0), np.maximum(
-            radial_slopes + (w if self._smooth else theta) * d, 0
+        gap2 = (s[:, None] - s2) ** 2
+        radial, radial_slopes = (
+            gap2 * (basis[:, :count] @ table @ basis2.T) for table in (self._a, self._c)
         )
+        # both are squared distances; only rounding makes one negative
+        return np.maximum(radial + w * scale * b, 0), np.maximum(radial_slopes + t * d, 0)
 
     def _basis(self, s: Array) -> Array:
         """Return all Chebyshev polynomials that tables use (n, count) at ``s`` (n,)."""

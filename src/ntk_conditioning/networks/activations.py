@@ -15,14 +15,15 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks.calculus import Array as Array
+from ntk_conditioning.networks.calculus import gaussian_rule, points_between, wrong_slope
 from ntk_conditioning.networks.elementwise import Elementwise
 from ntk_conditioning.networks.plugins import PluginError, run_file
 
@@ -31,16 +32,7 @@ if TYPE_CHECKING:
 
     Function = Callable[[Tensor], Tensor]
 
-Array = NDArray[np.float64]
-
-#: The largest error of cosines with which a run computes kernels at infinite width.
-TOLERATED = 0.01
-
-# Where a derivative is compared with a difference quotient, and how far they may differ. Wrong
-# derivatives differ in the first digits; steps of 1e-5 leave 1e-10 for functions of moderate slope.
-# No point is where kinks are likely, so that one that is not declared is not taken for a mistake.
-_CHECKED_AT = np.linspace(-4.0137, 4.0213, 80)
-_CHECK_STEP, _CHECK_TOLERANCE = 1e-5, 1e-3
+TOLERATED = 0.01  # the largest error of cosines with which kernels at infinite width are computed
 
 
 class UnknownActivationError(UserError):
@@ -57,13 +49,6 @@ class ShiftedReLU(NamedTuple):
     scale: float
     kink: float
     offset: float
-
-
-class DualErrors(NamedTuple):
-    """How far cosines of kernels at infinite width may be wrong, for samples of norms about 1."""
-
-    one_norm: float
-    different_norms: float
 
 
 @dataclass(frozen=True)
@@ -94,24 +79,18 @@ class Activation:
             raise ActivationError(f"{self.name}: kinks is {self.kinks!r}; give numbers, as (0, 1)")
         object.__setattr__(self, "kinks", kinks)
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", self.name):
-            raise ActivationError(
-                f"{self.name!r} is no name for an activation: it becomes a folder, so use "
-                "lower-case letters, digits, _ . -"
-            )
+            problem = "cannot name a folder; use lower-case letters, digits, _ . -"
+            raise ActivationError(f"{self.name!r} {problem}")
 
     @cached_property
     def gain(self) -> float:
         """1 / sqrt(E σ(z)²) for z ~ N(0, 1), by quadrature where no exact value was given.
 
-        Raises `ActivationError` if σ is zero or does not compute, or the derivative is not its own.
+        Raises `ActivationError` if σ is zero or does not compute, or has another derivative.
         """
         if self.exact_gain is not None:
             return self.exact_gain
         self.require_derivative()
-        return self.measured_gain()
-
-    def measured_gain(self) -> float:
-        """Return the gain by quadrature; `ActivationError` if σ is zero."""
         square = self.expectation(np.square)
         if square == 0:
             raise ActivationError(f"{self.name}: the function is zero")
@@ -125,20 +104,10 @@ class Activation:
 
     def require_derivative(self) -> None:
         """Compare the derivative with difference quotients; `ActivationError` if they differ."""
-        z = self.checked_at()
-        if found := wrong_slope(z, self.slopes(z), self.values):
-            at, slope, rise = found
-            raise ActivationError(
-                f"{self.name}: derivative({at:g}) is {slope:.6g}, but function "
-                f"rises by {rise:.6g} there"
-            )
-
-    def checked_at(self) -> Array:
-        """Return where derivatives are compared with difference quotients: away from kinks."""
-        z = _CHECKED_AT
-        if self.kinks:
-            z = z[np.abs(np.subtract.outer(z, self.kinks)).min(axis=1) > 2 * _CHECK_STEP]
-        return z
+        z = points_between(self.kinks)
+        if wrong := wrong_slope(z, self.slopes(z), self.values):
+            problem = "derivative({:g}) is {:.6g}, but function rises by {:.6g} there"
+            raise ActivationError(f"{self.name}: {problem.format(*wrong)}")
 
     def values(self, z: Array) -> Array:
         """Return σ(z) of a float64 array of any shape."""
@@ -149,61 +118,25 @@ class Activation:
         return self._apply(self.derivative, z)
 
     def _apply(self, function: Function, z: Array) -> Array:
-        found: Any
+        result: Any
         if self.on_arrays:
-            with np.errstate(all="ignore"):  # what is not finite is told below
-                found = function(z.view(Elementwise))  # type: ignore[arg-type]
+            with np.errstate(all="ignore"):  # what is not finite raises below
+                result = function(z.view(Elementwise))  # type: ignore[arg-type]
         else:
             import torch  # heavy, and only activations of the user's own need it here
 
             with torch.no_grad():  # they may have parameters
-                found = function(torch.from_numpy(np.ascontiguousarray(z)))
-        if found.shape != z.shape or str(found.dtype).removeprefix("torch.") != "float64":
-            raise ActivationError(
-                f"{self.name}: maps float64 of shape {z.shape} to {found.dtype} of shape "
-                f"{tuple(found.shape)}; give elementwise functions"
-            )
-        values: Array = np.asarray(found)
+                result = function(torch.from_numpy(np.ascontiguousarray(z)))
+        if result.shape != z.shape or str(result.dtype).removeprefix("torch.") != "float64":
+            shapes = f"float64 of shape {z.shape} to {result.dtype} of shape {tuple(result.shape)}"
+            raise ActivationError(f"{self.name}: maps {shapes}; give elementwise functions")
+        values: Array = np.asarray(result)
         if not np.isfinite(values).all():
-            where = z[~np.isfinite(values)].flat[0]
-            raise ActivationError(f"{self.name}: not finite at z = {where:.6g}")
+            raise ActivationError(
+                f"{self.name}: not finite at z = {z[~np.isfinite(values)][0]:.6g}"
+            )
         return values
 
-
-# --- expectations under N(0, 1) -------------------------------------------------------------------
-
-
-@lru_cache(maxsize=256)
-def gaussian_rule(
-    kinks: tuple[float, ...] = (), *, order: int = 24, reach: float = 12.0, halvings: int = 12
-) -> tuple[Array, Array]:
-    """Return nodes and weights: Gauss-Legendre of an order on panels that halve towards 0.
-
-    Panels have edges at 0 and ``kinks``. An analytic function whose singularities lie on the
-    imaginary axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as
-    1 / z is. They end at ``reach``; the density at 12 is 5e-32. The innermost panel, after
-    ``halvings``, does for singularities no closer than some 1e-4.
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(order)
-    edges = np.concatenate([[0.0], reach * 2.0 ** np.arange(-halvings, 1)])
-    edges = np.union1d(edges, [abs(kink) for kink in kinks if abs(kink) < edges[-1]])
-    half = np.diff(edges)[:, None] / 2
-    z = (edges[:-1, None] + half * (1 + nodes)).reshape(-1)
-    mass = (half * weights).reshape(-1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    return np.concatenate([-z[::-1], z]), np.concatenate([mass[::-1], mass])
-
-
-def gaussian_nodes() -> Array:
-    """Return the points (m,) at which `gaussian_mean` wants a function's values."""
-    return gaussian_rule()[0]
-
-
-def gaussian_mean(values: Array) -> Array:
-    """Return E h(z), z ~ N(0, 1), from values (..., m) of h, smooth on either side of 0."""
-    return np.asarray(values @ gaussian_rule()[1])
-
-
-# --- names ----------------------------------------------------------------------------------------
 
 _REGISTRY: dict[str, Activation] = {}
 _PLUGINS: set[Path] = set()
@@ -238,11 +171,7 @@ def base_name(name: str) -> str:
 
 
 def is_known(name: str) -> bool:
-    """Return whether `get` would find an activation of this name.
-
-    >>> is_known("leaky_relu-0.2"), is_known("normalized_tanh"), is_known("rellu")
-    (True, True, False)
-    """
+    """Return whether `get` would find an activation of this name."""
     return base_name(name) in _REGISTRY
 
 
@@ -251,22 +180,16 @@ def get(name: str | Activation) -> Activation:
     """Return the activation of a name, or the one that is given.
 
     Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01,
-    ``normrelu--1`` with the kink at -1 (up to 6 from 0), and ``normalized_<name>``, see
-    `normalized`.
+    ``normrelu--1`` with the kink at -1 (up to 6 from 0), and ``normalized_<name>``.
 
-    Raises `UnknownActivationError`, naming the closest known name, or all of them.
-
-    >>> round(get("relu").gain ** 2, 12)
-    2.0
+    Raises `UnknownActivationError`, naming the closest known name and all of them.
     """
     if isinstance(name, Activation):
         return name
     if not isinstance(name, str):
-        raise UnknownActivationError(
-            f"the activation is a {type(name).__name__}: give a name, as 'relu', or an Activation"
-        )
+        raise UnknownActivationError(f"{name!r}: give a name, as 'relu', or an Activation")
     if not is_known(name):
-        known = [*names(), *(NORMALIZED + each for each in names())]
+        known = [*names(), *(NORMALIZED + base for base in names())]
         close = difflib.get_close_matches(name, known, n=1)
         advice = f"did you mean {close[0]!r}? " if close else ""
         raise UnknownActivationError(
@@ -278,31 +201,13 @@ def get(name: str | Activation) -> Activation:
     if name in _REGISTRY:
         return _REGISTRY[name]
     family, parameter = name.split("-", maxsplit=1)
-    if family == _LEAKY:
-        return leaky_relu(float(parameter), name=name)
-    return normrelu(float(parameter), name=name)
-
-
-def wrong_slope(
-    z: Array, slopes: Array, values: Callable[[Array], Array]
-) -> tuple[float, float, float] | None:
-    """Return the first z at which a slope is not that of the values, with it and the true one."""
-    rises, finer = (
-        (values(z + step) - values(z - step)) / (2 * step)
-        for step in (_CHECK_STEP, _CHECK_STEP / 10)  # the finer one for steep activations
-    )
-    for at, slope, rise, fine in zip(z, slopes, rises, finer, strict=True):
-        wrong = min(abs(slope - rise), abs(slope - fine))
-        if wrong > _CHECK_TOLERANCE * max(abs(rise), 1e-3):
-            return float(at), float(slope), float(rise)
-    return None
+    return (leaky_relu if family == _LEAKY else normrelu)(float(parameter), name=name)
 
 
 def normalized(activation: Activation) -> Activation:
     """Return (σ - μ) / s, which has mean 0 and variance 1 under N(0, 1), with gain 1.
 
-    μ and s come from quadrature (Agarwal, Awasthi & Kale 2021, "A Deep Conditioning Treatment of
-    Neural Networks", section 2).
+    This is section 2 of agarwal2021deep; μ and s come from quadrature.
 
     Raises `ActivationError` if σ is constant.
     """
@@ -345,14 +250,13 @@ def leaky_relu(slope: float, *, name: str) -> Activation:
 def normrelu(kink: float, *, name: str | None = None) -> Activation:
     """Return λ (max(z - c, 0) + b), which has mean 0 and variance 1; ``kink`` is c.
 
-    λ and b follow from the moments of a truncated normal variable (Agarwal, Awasthi & Kale 2021,
-    Eq. (4) and Appendix I).
+    λ and b follow from the moments of a truncated normal variable (agarwal2021deep, Eq. (4)).
 
-    >>> [round(each, 4) for each in normrelu(-1.5975).shifted_relu]
+    >>> [round(number, 4) for number in normrelu(-1.5975).shifted_relu]
     [1.05, -1.5975, -1.6209]
     """
     density = math.exp(-(kink**2) / 2) / math.sqrt(2 * math.pi)
-    above, below = (math.erfc(each / math.sqrt(2)) / 2 for each in (kink, -kink))
+    above, below = (math.erfc(end / math.sqrt(2)) / 2 for end in (kink, -kink))
     offset = above * kink - density
     variance = above * below * kink**2 + (above - below) * density * kink + above - density**2
     scale = 1 / math.sqrt(variance)
@@ -370,7 +274,7 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
 def load_plugin(path: str | Path) -> None:
     """Run a Python file that registers activations; the same file again changes nothing.
 
-    Raises `ActivationError` if there is no such file, it fails, or it registers nothing.
+    Raises `UserError` if there is no such file, it fails, or it registers nothing.
     """
     key = Path(path).resolve()
     if key in _PLUGINS:
@@ -378,10 +282,10 @@ def load_plugin(path: str | Path) -> None:
     before = dict(_REGISTRY)
     try:
         run_file(path)
-    except PluginError as error:
-        _REGISTRY.clear()
-        _REGISTRY.update(before)
-        raise ActivationError(str(error)) from error
+    except PluginError:
+        for name in _REGISTRY.keys() - before:
+            del _REGISTRY[name]
+        raise
     if _REGISTRY.keys() == before.keys():
         raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
     _PLUGINS.add(key)
@@ -394,10 +298,10 @@ def load(names: Iterable[str], files: Iterable[str | Path]) -> dict[str, Activat
     return {name: get(name) for name in names}
 
 
-# --- the registry ---------------------------------------------------------------------------------
+# --- built-in activations -------------------------------------------------------------------------
 
 # Klambauer, Unterthiner, Mayr & Hochreiter 2017, "Self-Normalizing Neural Networks", Eq. (14)
-_SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 
 def _step(z: Tensor) -> Tensor:
@@ -426,10 +330,11 @@ def _erf_derivative(z: Tensor) -> Tensor:
 
 
 _ERF_GAIN = math.sqrt(math.pi / 2 / math.asin(2 / 3))
-_RELU, _LINEAR = leaky_relu(0, name="relu"), leaky_relu(1, name="linear")
 for _activation in (
-    replace(_RELU, function=lambda z: z.clamp(min=0), derivative=_step),
-    replace(_LINEAR, function=lambda z: z, derivative=lambda z: z.new_ones(z.shape)),
+    replace(leaky_relu(0, name="relu"), function=lambda z: z.clamp(min=0), derivative=_step),
+    replace(
+        leaky_relu(1, name="linear"), function=lambda z: z, derivative=lambda z: z.new_ones(z.shape)
+    ),
     leaky_relu(0.01, name=_LEAKY),
     Activation("erf", lambda z: z.erf(), _erf_derivative, exact_gain=_ERF_GAIN),
     Activation("tanh", lambda z: z.tanh(), lambda z: 1 - z.tanh().square()),

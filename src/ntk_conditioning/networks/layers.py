@@ -1,4 +1,4 @@
-"""Layers of the networks in `networks.modules`: torch's without random weights, and our own."""
+"""Layers of the networks in `networks.modules`: those that torch has not."""
 
 import inspect
 import math
@@ -15,20 +15,6 @@ Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 # --- layers with weights --------------------------------------------------------------------------
-
-
-class Linear(nn.Linear):
-    """A linear layer for which torch draws no weights."""
-
-    def reset_parameters(self) -> None:
-        pass
-
-
-class Conv2d(nn.Conv2d):
-    """A convolution for which torch draws no weights."""
-
-    def reset_parameters(self) -> None:
-        pass
 
 
 class Bias(nn.Module):

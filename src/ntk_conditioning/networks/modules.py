@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
@@ -36,9 +37,7 @@ from ntk_conditioning.networks.layers import (
     Bias,
     Block,
     Combine,
-    Conv2d,
     Elementwise,
-    Linear,
     Mean,
     Patches,
     Residual,
@@ -137,7 +136,7 @@ class _Builder:
         """
 
         def affine(inputs: int, units: int) -> list[nn.Module]:
-            return [self._standard(Linear, inputs, units), Bias(self._normal(units), BIAS_SCALE)]
+            return [self._standard(nn.Linear, inputs, units), Bias(self._normal(units), BIAS_SCALE)]
 
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise(widths):
@@ -152,11 +151,13 @@ class _Builder:
         units are the kernels of `kernels.infinite_residual`.
         """
         factor = self.activation.gain / math.sqrt(width * (depth if self.model.scaled else 1))
-        body: list[nn.Module] = [nn.Flatten(), self._standard(Linear, d, width)]
+        body: list[nn.Module] = [nn.Flatten(), self._standard(nn.Linear, d, width)]
         for _ in range(depth):
-            layer = self._standard(Linear, width, width)
+            layer = self._standard(nn.Linear, width, width)
             body.append(Residual(self._sigma(), layer, Scale(factor)))
-        return Network([*body, Scale(1 / math.sqrt(width))], self._standard(Linear, width, outputs))
+        return Network(
+            [*body, Scale(1 / math.sqrt(width))], self._standard(nn.Linear, width, outputs)
+        )
 
     def convolutional(
         self, image: tuple[int, int, int], width: int, depth: int, outputs: int
@@ -172,7 +173,7 @@ class _Builder:
         height, breadth, colours = image
         body: list[nn.Module] = []
         for inputs, channels in pairwise([colours, *[width] * depth]):
-            convolution = self._standard(Conv2d, inputs, channels, 3, padding=1)
+            convolution = self._standard(nn.Conv2d, inputs, channels, 3, padding=1)
             scale = Scale(self.activation.gain / math.sqrt(channels))
             body += [convolution, Scale(1 / 3), self._sigma(), scale]
         if self.model.pool:
@@ -180,7 +181,7 @@ class _Builder:
         else:
             body = [*body, nn.Flatten(), Scale(1 / math.sqrt(height * breadth))]
             top = width * height * breadth
-        return Network(body, self._standard(Linear, top, outputs))
+        return Network(body, self._standard(nn.Linear, top, outputs))
 
     # --- the standard parameterisation ------------------------------------------------------------
 
@@ -190,12 +191,12 @@ class _Builder:
         bias = after or self.model.normalization == "none"
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise(widths):
-            body.append(self._layer(Linear, inputs, units, variance=squared / inputs, bias=bias))
+            body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, bias=bias))
             norm, sigma = self._normalization(units, images=False), self._sigma()
             body += [sigma, norm] if after else [norm, sigma]
             squared = 1.0 if after else self.activation.gain**2
         last = widths[-1]
-        return Network(body, self._layer(Linear, last, outputs, variance=squared / last))
+        return Network(body, self._layer(nn.Linear, last, outputs, variance=squared / last))
 
     def transformer(
         self, image: tuple[int, int, int], width: int, depth: int, outputs: int
@@ -213,7 +214,7 @@ class _Builder:
         tokens = patch_count(height, breadth, side)
 
         def dense(inputs: int, units: int, squared: float = 1.0) -> nn.Linear:
-            layer: nn.Linear = self._layer(Linear, inputs, units, variance=squared / inputs)
+            layer: nn.Linear = self._layer(nn.Linear, inputs, units, variance=squared / inputs)
             return layer
 
         def norm() -> nn.Module:
@@ -256,7 +257,7 @@ class _Builder:
         ) -> list[nn.Module]:
             variance = factor * squared / 9 / channels
             options = {"stride": stride, "padding": 1, "bias": plain}
-            layer = self._layer(Conv2d, inputs, channels, 3, variance=variance, **options)
+            layer = self._layer(nn.Conv2d, inputs, channels, 3, variance=variance, **options)
             return [layer] if fixup else [layer, self._normalization(channels, images=True)]
 
         body, top = [*convolve(colours, width), *bias(), self._sigma()], width
@@ -270,7 +271,7 @@ class _Builder:
             branch += [*scalar(operator.mul, 1.0), *bias()]
             added = channels - inputs
             body.append(Block(branch, self._sigma(), added=added, stride=stride))
-        head = self._layer(Linear, top, outputs, variance=0.0 if fixup else squared / top)
+        head = self._layer(nn.Linear, top, outputs, variance=0.0 if fixup else squared / top)
         return Network([*body, Mean(-2, -1), *bias()], head)
 
     # --- layers -----------------------------------------------------------------------------------
@@ -288,7 +289,8 @@ class _Builder:
 
     def _layer(self, kind: type[nn.Module], *shape: int, variance: float, **options: Any) -> Any:
         """Return a layer whose weights have the given variance."""
-        layer: Any = kind(*shape, dtype=self.dtype, **options)
+        # torch draws no weights
+        layer: Any = skip_init(kind, *shape, dtype=self.dtype, **options)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.zero_()

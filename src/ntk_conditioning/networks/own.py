@@ -117,45 +117,52 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
     networks from the same ``generator`` differ in their weights or, as dropout makes them, in their
     outputs, or those from different ones do not.
     """
+
+    def require(holds: bool, problem: str) -> None:
+        if not holds:
+            raise model.error(problem)
+
     first, again, other = (
         make_own_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
         for seed in (1, 1, 2)
     )
-    if not any(parameter.requires_grad for parameter in first.parameters()):
-        raise model.error("returns a module without weights to train; give it some")
+    trainable = any(parameter.requires_grad for parameter in first.parameters())
+    require(trainable, "returns a module without weights to train; give it some")
     for name, weight in first.body[0].named_parameters():
-        if not torch.isfinite(weight).all():
-            raise model.error(f"draws weights that are not finite: {name}")
-    if not _equal(first, again):
-        raise model.error(
-            "gives other weights each time: draw all from generator, or begin with "
-            "torch.manual_seed(generator.initial_seed())"
-        )
-    if _equal(first, other):
-        raise model.error("gives the same weights for every seed: draw them from generator")
-    shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
-    values, drawn = [], torch.get_rng_state()
-    for network, n in ((first, 2), (again, 2), (other, 3)):
-        x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, *shape))).float()
-        try:
-            f, _ = network(x)
-        except Exception as error:
-            problem = f"gives a network that fails on {n} samples of shape {shape}"
-            raise model.error(f"{problem}: {described(error, model.file)}") from error
-        found = tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__
-        if found != (n, outputs):
-            raise model.error(
-                f"gives a network whose outputs for {n} samples are {found}; with "
-                f"outputs={outputs} they must be a tensor ({n}, {outputs})"
-            )
-        values.append(f)
+        finite = bool(torch.isfinite(weight).all())
+        require(finite, f"draws weights that are not finite: {name}")
+    remedy = "draw all from generator, or begin with torch.manual_seed(generator.initial_seed())"
+    require(_equal(first, again), f"gives other weights each time: {remedy}")
+    differ = not _equal(first, other)
+    require(differ, "gives the same weights for every seed: draw them from generator")
+    drawn = torch.get_rng_state()
+    values = _outputs(model, first, 2, **size), _outputs(model, again, 2, **size)
+    _outputs(model, other, 3, **size)
     # a few units may be dropped alike by chance
-    same = torch.allclose(values[0], values[1], rtol=0, atol=0, equal_nan=True)
-    if not same or not torch.equal(torch.get_rng_state(), drawn):
+    same = torch.allclose(*values, rtol=0, atol=0, equal_nan=True)
+    require(
+        same and torch.equal(torch.get_rng_state(), drawn),
+        "gives a network whose outputs differ from one call to the next, as with dropout; a "
+        "training could not go on after a stop: remove it",
+    )
+
+
+def _outputs(model: OwnModel, network: OwnNetwork, n: int, **size: Any) -> Tensor:
+    """Return the outputs (n, outputs) for normal samples; `OwnNetworkError` if there are none."""
+    shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, *shape))).float()
+    try:
+        f: Tensor = network(x)[0]
+    except Exception as error:
+        problem = f"gives a network that fails on {n} samples of shape {shape}"
+        raise model.error(f"{problem}: {described(error, model.file)}") from error
+    actual = tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__
+    if actual != (n, outputs):
         raise model.error(
-            "gives a network whose outputs differ from one call to the next, as with dropout; a "
-            "training could not go on after a stop: remove it"
+            f"gives a network whose outputs for {n} samples are {actual}; with "
+            f"outputs={outputs} they must be a tensor ({n}, {outputs})"
         )
+    return f
 
 
 def measure_sizes(model: OwnModel, **size: Any) -> Sizes:
@@ -171,16 +178,16 @@ def measure_sizes(model: OwnModel, **size: Any) -> Sizes:
     def count(module: nn.Module, _: Any, output: Any) -> None:
         out = output[0] if isinstance(output, tuple) else output
         places = out.numel() // out.shape[1 if hasattr(module, "kernel_size") else -1]
-        own = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
-        inner = any(True for _ in module.children())
-        layers.append((sum(each.numel() for each in own) * places, 0 if inner else out.numel()))
+        weights = sum(w.numel() for w in module.parameters(recurse=False) if w.ndim > 1)
+        is_leaf = not any(True for _ in module.children())
+        layers.append((weights * places, out.numel() if is_leaf else 0))
 
     for module in network.body.modules():
         module.register_forward_hook(count)
     with torch.no_grad():
         network(torch.zeros(1, *_shape(size["d"], size["image"])))
     weights = sum(parameter.numel() for parameter in network.parameters())
-    products, units = (sum(each) for each in zip(*layers, strict=True))
+    products, units = map(sum, zip(*layers, strict=True))
     return Sizes(weights, max(weights, products), first=0, units=units)
 
 

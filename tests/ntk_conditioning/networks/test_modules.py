@@ -134,13 +134,6 @@ def test_normalisation_does_not_see_whether_an_activation_is_normalised(name):
     assert (f - g).abs().max() > 0.1
 
 
-def test_layer_normalisation_of_a_resnet_is_over_everything_but_samples():
-    normed = network("resnet_layer_norm", 8, 4).body[:2](images(3))
-    mean, variance = normed.mean((1, 2, 3)), normed.var((1, 2, 3), correction=0)
-    torch.testing.assert_close(mean, torch.zeros_like(mean))
-    torch.testing.assert_close(variance, torch.ones_like(mean), rtol=1e-3, atol=0)
-
-
 def test_shortcuts_are_the_identity_with_zeros():
     """Option A of He et al.: with branches of zero a block is the activation of its shortcut."""
     body, x = network("resnet_fixup", 8, 4).body, images(2)
@@ -254,17 +247,3 @@ def test_attention_is_that_of_torch():
         }
     )
     torch.testing.assert_close(ours(u), theirs(u, u, u)[0], rtol=1e-12, atol=1e-12)
-
-
-def test_activations_can_be_transformed_by_torch_func():
-    """Gradients of single samples, by vmap, are those of backward."""
-    model, x = network("residual_mlp", 2, 6, outputs=1), images(3)
-    parameters = dict(model.named_parameters())
-
-    def output(parameters, sample):
-        return torch.func.functional_call(model, parameters, (sample[None],))[0].squeeze()
-
-    gradients = torch.func.vmap(torch.func.grad(output), (None, 0))(parameters, x)
-    model(x[1:2])[0].sum().backward()
-    for name, parameter in parameters.items():
-        torch.testing.assert_close(gradients[name][1], parameter.grad, rtol=1e-12, atol=1e-12)

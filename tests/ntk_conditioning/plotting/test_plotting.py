@@ -37,14 +37,6 @@ def ax():
     return figure.subplots()
 
 
-def test_depths_are_whole_numbers(ax):
-    ax.plot([0, 7], [1, 2])
-    plotting.depth_axis(ax, [0, 3, 7])
-    low, high = ax.get_xlim()
-    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == list(range(8))
-    assert ax.get_xlabel() == plotting.DEPTH
-
-
 def numbers_along(ax, *ends):
     ax.plot([0, 1], ends)
     ax.set_yscale("log")
@@ -98,17 +90,6 @@ def test_panels_have_letters_beside_their_titles_unless_there_is_only_one():
     many = figure.subplots(4, 7)
     plotting.label_panels(many.flat)
     assert [many[3, k].texts[0].get_text() for k in (4, 5, 6)] == ["(z)", "(aa)", "(ab)"]
-
-
-def test_rows_of_arrows_are_as_far_apart_as_arrows_are_high():
-    figure = Figure(figsize=(3, 1.2))
-    FigureCanvasAgg(figure)
-    ax = figure.subplots()
-    ax.plot([0, 1], [1, 10])
-    ax.set_yscale("log")
-    heights = plotting.mark_off_scale(ax, [([0], "#000000", "-", "")] * 3, room=4)
-    pixels = ax.transData.transform([(0, height) for height in heights])[:, 1]
-    assert np.diff(pixels).min() > plotting.UP["markersize"] * figure.dpi / 72
 
 
 def test_legend_groups_begin_rows():
@@ -182,13 +163,6 @@ def test_curves_are_told_apart_without_colors(markers):
     assert len(set(markers.values())) == len(markers)
 
 
-def test_normalised_activations_and_unknown_names_have_markers_by_their_names():
-    markers = plotting.activation_markers(["relu", "normalized_relu", "swish"])
-    assert markers["relu"] == markers["normalized_relu"] != markers["swish"]
-    alone, among = (plotting.dataset_markers(names) for names in (["wine"], ["digits", "wine"]))
-    assert alone["wine"] == among["wine"]
-
-
 def test_depths_darken_and_lines_of_activations_differ():
     shades = [sum(to_rgb(color)) for color in plotting.depth_colors([10, 1, 4, 4]).values()]
     assert len(shades) == 3
@@ -248,16 +222,6 @@ def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(
     plotting.draw_curve(ax, [0, 1], [None, None], color="#000000")
     plotting.mark_off_scale(ax, [([0, 1], "#000000", "-", "")])
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
-
-
-def test_arrows_alone_keep_the_scale_of_axes_that_share_it():
-    filled, empty = Figure().subplots(2, sharey=True)
-    filled.set_yscale("log")
-    filled.plot([0, 1], [1e3, 1e5])
-    plotting.mark_off_scale(empty, [([0, 1], "#000000", "-", "")])
-    low, high = filled.get_ylim()
-    assert low < 1e3
-    assert high > 1e5
 
 
 def test_bars_are_drawn_over_errors_that_can_be_seen(ax):

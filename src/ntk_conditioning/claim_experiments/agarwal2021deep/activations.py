@@ -13,7 +13,7 @@ from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_map import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import gaussian_mean, gaussian_nodes
+from ntk_conditioning.networks.calculus import gaussian_mean, gaussian_nodes
 from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import NormReLU

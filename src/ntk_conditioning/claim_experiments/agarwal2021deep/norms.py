@@ -19,7 +19,8 @@ from ntk_conditioning.duals.closed_forms import angle_of, dual
 from ntk_conditioning.duals.hermite import Expansion, expand
 from ntk_conditioning.duals.length_map import length_map, length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation, gaussian_mean, gaussian_nodes
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.calculus import gaussian_mean, gaussian_nodes
 from ntk_conditioning.theory.agarwal2021deep import correlation_bound, separating_depth
 
 #: Concave on R+, convex on R-, and 0 at 0, as Theorem 37 and Lemma 39 want them.
