@@ -294,3 +294,23 @@ def test_errors_at_the_ends_of_a_range_of_norms_are_told(monkeypatch):
     found = layer.cosine_distances(slice(1, 2), slice(1, 2), w, np.full((1, 1), 2.5))[0]
     assert abs(found - 1) < layer.error  # 1 up to 1e-20
     assert layer.error > 0.01
+
+
+def test_kinks_far_out_in_the_normal_density_are_seen():
+    """Soft shrinkage of samples on one line whose pre-activations are mostly cut to 0."""
+    functions = (
+        lambda z: (z - 0.5).clamp(min=0) + (z + 0.5).clamp(max=0),
+        lambda z: (z.abs() > 0.5).to(z.dtype),
+    )
+    shrink = Activation("shrink", *functions, kinks=(-0.5, 0.5))
+
+    def mean(s, t):
+        def product(z):
+            return (s * z - 0.5) * (t * z - 0.5) * stats.norm.pdf(z)
+
+        return integrate.quad(product, 0.5 / min(s, t), 25, epsabs=0, epsrel=1e-12)[0]
+
+    s, t = 0.05, 0.049
+    expected = 1 - mean(s, t) / math.sqrt(mean(s, s) * mean(t, t))
+    found = cosine_distances(dual(shrink, np.square([s, t])), 0.0)[0]
+    assert found == pytest.approx(expected, rel=1e-8)

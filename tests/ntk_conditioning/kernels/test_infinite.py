@@ -335,7 +335,13 @@ def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(
     ("name", "scale", "error"),
-    [("tanh", 1.0, 1e-10), ("tanh", 1e3, 1e-3), ("gelu", 1e2, 1e-10), ("gelu", 1e4, 1e-3), ("gelu", 1e8, 1e-3)],
+    [
+        ("tanh", 1.0, 1e-10),
+        ("tanh", 1e3, 1e-3),
+        ("gelu", 1e2, 1e-10),
+        ("gelu", 1e4, 1e-3),
+        ("gelu", 1e8, 1e-3),
+    ],
 )
 def test_errors_of_quadrature_hold(name, scale, error):
     x = np.random.default_rng(0).standard_normal((3, 6))

@@ -247,3 +247,10 @@ def test_attention_is_that_of_torch():
         }
     )
     torch.testing.assert_close(ours(u), theirs(u, u, u)[0], rtol=1e-12, atol=1e-12)
+
+
+def test_layer_normalisation_of_a_resnet_is_over_everything_but_samples():
+    normed = network("resnet_layer_norm", 8, 4).body[:2](images(3))
+    mean, variance = normed.mean((1, 2, 3)), normed.var((1, 2, 3), correction=0)
+    torch.testing.assert_close(mean, torch.zeros_like(mean))
+    torch.testing.assert_close(variance, torch.ones_like(mean), rtol=1e-3, atol=0)
