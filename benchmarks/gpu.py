@@ -21,7 +21,7 @@ from benchmarks.timing import interleaved, ratio, spread, stopwatch
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import MLP
-from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 
 TITLE = "Kernel, extreme eigenvalues and smallest angle on a GPU"

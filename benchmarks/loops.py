@@ -18,11 +18,11 @@ from benchmarks.timing import Timed
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import Member, Part
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_workflow.cli import limit_threads
 
 CLASSES = 10
@@ -56,8 +56,8 @@ class Networks:
         return f"{len(self.members)} networks of depth {self.depth}"
 
     @property
-    def members(self) -> list[Member]:
-        return [Member(seed, rate) for seed in range(1, 1 + self.seeds) for rate in self.rates]
+    def members(self) -> list[NetworkSpec]:
+        return [NetworkSpec(seed, rate) for seed in range(1, 1 + self.seeds) for rate in self.rates]
 
     @property
     def activation(self) -> Activation:
@@ -73,12 +73,12 @@ class Networks:
         """The steps of an epoch, of all networks."""
         return len(self.members) * (self.n // self.batch)
 
-    def samples(self, device: torch.device | str = "cpu") -> Part:
+    def samples(self, device: torch.device | str = "cpu") -> Split:
         """The samples (n, d) and their labels (n,)."""
         stream = generator(0, "data")
         x = stream.standard_normal((self.n, self.d)) / math.sqrt(self.d)
         y = stream.integers(CLASSES, size=self.n)
-        return Part(torch.from_numpy(x).to(device, torch.float32), torch.from_numpy(y).to(device))
+        return Split(torch.from_numpy(x).to(device, torch.float32), torch.from_numpy(y).to(device))
 
     def ensemble(
         self,
@@ -95,7 +95,7 @@ class Networks:
             make_loss("cross_entropy", **codes),
             self.members,
             dict.fromkeys(range(1, 1 + self.seeds), self.samples(device)),
-            course=Course(epochs=epochs, batch_size=self.batch, evaluate_every=epochs),
+            course=Schedule(epochs=epochs, batch_size=self.batch, evaluate_every=epochs),
             together=together,
         )
 

@@ -24,7 +24,7 @@ rule compute_min_angle:
     params:
         settings=grid("depths", "seeds", "width", "exclude_duplicates"),
         activation=activation,
-        checkpoints=placed(
+        checkpoints=with_prefix(
             "results/{run}/checkpoints/angles/empirical_ntk/{dataset}/{activation}"
         ),
         code=code("scripts/compute_min_angle.py"),
@@ -54,7 +54,7 @@ rule compute_infinite_min_angle:
         settings=grid("depths", "exclude_duplicates"),
         seeds=lambda w: datasets.drawing_seeds(run, w.dataset),
         activation=activation,
-        checkpoints=placed(
+        checkpoints=with_prefix(
             "results/{run}/checkpoints/angles/infinite_ntk/{dataset}/{activation}"
         ),
         code=code("scripts/compute_infinite_min_angle.py"),

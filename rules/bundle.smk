@@ -22,7 +22,7 @@ rule bundle_run:
     conda:
         "../envs/environment.yaml"
     params:
-        root=f"--root={placed('')}",
+        root=f"--root={with_prefix('')}",
         folder=run.home or ".",
         workflow=record.source_files(run),
         own=record.outside(run, config["catalogues"]),

@@ -65,7 +65,7 @@ try:
         snakemake_internals.read_config(workflow, config, folder),
         source=checkout,
         home=folder,
-        placed=snakemake_internals.placed(workflow),
+        with_prefix=snakemake_internals.with_prefix(workflow),
         checked=snakemake_internals.runs_one_job(workflow),
     )
 except ValueError as error:
@@ -112,7 +112,7 @@ def code(*programs, study={}):
 
     def digest(w):
         used = study.get("activations") or [w.get("activation", "relu")]
-        own = rows.own_activation_files(run, used)
+        own = rows.user_activation_files(run, used)
         for name in study.get("models") or [w.get("model", "")]:
             own += [config["models"][name]["file"]] if name in run.models else []
         return rows.code(run, [program.format(**dict(w)) for program in programs], own)
@@ -130,7 +130,7 @@ def resources_of(rule, **study):
 # is in each command, as a `shell.prefix` would be in those of a workflow that uses the module, too.
 home = shlex.quote(folder).replace("{", "{{").replace("}", "}}") if folder else ""
 python = f"PYTHONPATH={home}src PYTHONHASHSEED=0 python"
-placed = run.placed  # where a file of the run is for a program
+with_prefix = run.with_prefix  # where a file of the run is for a program
 
 
 wildcard_constraints:

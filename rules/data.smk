@@ -59,7 +59,7 @@ rule extract_speech_features:
     params:
         corpus=lambda w: datasets.speech_options(run, w.dataset),
         seed=config["seeds"][0],
-        content=lambda w: datasets.own_content(run, w.dataset),
+        content=lambda w: datasets.user_content(run, w.dataset),
         code=code("scripts/extract_speech_features.py"),
     shell:
         f"{python} {home}scripts/extract_speech_features.py"
@@ -87,7 +87,7 @@ rule prepare_dataset:
         catalogues=lambda w, output: config["catalogues"],
         parts=lambda w: datasets.parts(run, w.dataset, w.draw),
         draw=lambda w: datasets.draw_options(run, w.dataset, w.draw),
-        content=lambda w: datasets.own_content(run, w.dataset),
+        content=lambda w: datasets.user_content(run, w.dataset),
         code=code("scripts/prepare_dataset.py"),
     shell:
         f"{python} {home}scripts/prepare_dataset.py"

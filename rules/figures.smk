@@ -29,7 +29,7 @@ rule render_figure:
         parameters=lambda w: figures.notebook_parameters(run, w.figure),
         # not passed on: the report reads it
         caption=lambda w: f"{run.home}notebooks/{w.figure}.rst",
-        failed=placed("logs/{run}/render_figure/{figure}.failed.ipynb"),
+        failed=with_prefix("logs/{run}/render_figure/{figure}.failed.ipynb"),
         code=code("scripts/run_notebook.py", "notebooks/{figure}.ipynb"),
     shell:
         f"{python} {home}scripts/run_notebook.py {home}notebooks/"

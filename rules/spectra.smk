@@ -30,7 +30,7 @@ rule compute_spectrum:
         settings=grid("depths", "seeds", "width", "dtype", "kernel_size", "blocks"),
         solver=grid("eigenvalues", "full_spectrum_below"),
         activation=activation,
-        checkpoints=placed(
+        checkpoints=with_prefix(
             "results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}"
         ),
         code=code("scripts/compute_spectrum.py"),
@@ -64,7 +64,7 @@ rule compute_infinite_spectrum:
         settings=grid("depths", "seeds", "kernel_size", "blocks"),
         solver=grid("eigenvalues", "full_spectrum_below"),
         activations=activation,
-        checkpoints=placed(
+        checkpoints=with_prefix(
             "results/{run}/checkpoints/spectra/{kernel}/{dataset}/{activation}"
         ),
         code=code("scripts/compute_infinite_spectrum.py"),

@@ -39,7 +39,7 @@ rule train_network:
         ),
         network=lambda w: [*rows.network_options(run, w.model), *activation(w)],
         settings=lambda w: trainings.setting_options(run, w),
-        checkpoints=placed(f"results/{{run}}/checkpoints/training/{network}"),
+        checkpoints=with_prefix(f"results/{{run}}/checkpoints/training/{network}"),
         code=code("scripts/train_network.py"),
     shell:
         f"{python} {home}scripts/train_network.py"

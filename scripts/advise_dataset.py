@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ntk_conditioning import tables
-from ntk_conditioning.advice.advise import advise
 from ntk_conditioning.advice.drawing import draw
+from ntk_conditioning.advice.recommendations import advise
 from ntk_conditioning.advice.words import in_words, number
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet

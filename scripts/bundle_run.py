@@ -12,7 +12,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic, scratch_folder, sha256, write_text
 from ntk_workflow.bundle import archive, crate
 from ntk_workflow.cli import Argv, Parser, log, program
-from ntk_workflow.config import published, read_yaml
+from ntk_workflow.config import read_yaml, redact_paths
 from ntk_workflow.pages.rendering import render
 from ntk_workflow.provenance import jobs
 from ntk_workflow.provenance.digests import LEFT_OUT
@@ -76,7 +76,7 @@ def main(argv: Argv = None) -> None:
                 raise UserError(f"two files would be {inside} in the bundle; rename one")
             copy(path, target)
             if path in args.own_catalogues:  # without absolute paths
-                content = published(read_yaml(path), Path.cwd())
+                content = redact_paths(read_yaml(path), Path.cwd())
                 write_text(target, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         copy(args.source / "CITATION.cff", folder / "CITATION.cff")
         citation = read_yaml(folder / "CITATION.cff")

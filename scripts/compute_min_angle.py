@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from ntk_conditioning import tables
-from ntk_conditioning.angles.min_angle import MEMORY, min_angle
+from ntk_conditioning.angles.smallest_angle import MEMORY, min_angle
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator

@@ -3,9 +3,9 @@
 from itertools import product
 
 from ntk_conditioning import tables
-from ntk_conditioning.kernels import tabulated
+from ntk_conditioning.kernels import interpolated_kernels
 from ntk_conditioning.networks import activations
-from ntk_conditioning.theory.phase import law_grid, laws
+from ntk_conditioning.theory.phase_diagram import law_grid, laws
 from ntk_workflow import cli
 
 
@@ -24,7 +24,7 @@ def main(argv: cli.Argv = None) -> None:
     places = [*law_grid(samples=args.samples, **grid, points=args.points)]
     rows = []
     for name, sigma in activations.load(args.activation, args.activation_file).items():
-        functions = tabulated.tables(sigma, {0, *args.depths})
+        functions = interpolated_kernels.tables(sigma, {0, *args.depths})
         for (depth, function), (d, c) in product(functions.items(), places):
             keys = {"activation": name, "depth": depth}
             rows.append(keys | laws(function, c, n=args.samples, d=d))

@@ -17,7 +17,7 @@ from ntk_conditioning.data.speech.extraction import draw_frames, extract, survey
 from ntk_conditioning.data.speech.features import FeatureSettings
 from ntk_conditioning.seeds import generator
 from ntk_workflow import cli
-from ntk_workflow.progress import progress
+from ntk_workflow.progress_bars import progress
 from ntk_workflow.yaml_files import named_values
 
 

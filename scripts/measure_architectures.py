@@ -17,9 +17,9 @@ from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.files import sha256
 from ntk_conditioning.kernels import EMPIRICAL, infinite_models
 from ntk_conditioning.kernels.modules import ntk
-from ntk_conditioning.networks import activations, own
+from ntk_conditioning.networks import activations, user_models
 from ntk_conditioning.networks.mlp import MLP
-from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_workflow import cli
 from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.trainings.networks import initial_network, takes_images
@@ -50,7 +50,7 @@ def main(argv: cli.Argv = None) -> None:
     args = parser.parse_args(argv)
 
     sigmas = activations.load(args.activation, args.activation_file)
-    own_models = {name: own.load(file, function) for name, file, function in args.own_network}
+    own_models = {n: user_models.load(file, function) for n, file, function in args.own_network}
     networks = [(name, int(width), int(d)) for name, width, *depths in args.network for d in depths]
     image = tuple(args.image) if args.image else None
     data = load_prepared(args.data).x

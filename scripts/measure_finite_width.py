@@ -9,11 +9,11 @@ from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw_on_sphere
 from ntk_conditioning.files import sha256
-from ntk_conditioning.kernels.along_depth import along_depth
+from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.kernels.sampled import sampled_ntks
 from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
+from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory.finite_width import spread
 from ntk_workflow import cli
 from ntk_workflow.checkpoints import Checkpoints

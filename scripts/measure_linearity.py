@@ -9,7 +9,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.descent import descend
-from ntk_conditioning.transition.linearity import largest_weight, linearity
+from ntk_conditioning.transition.linearisation import largest_weight, linearity
 from ntk_workflow import cli
 from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.devices import torch_device

@@ -3,12 +3,12 @@
 from itertools import product
 
 from ntk_conditioning import tables
-from ntk_conditioning.kernels import tabulated
+from ntk_conditioning.kernels import interpolated_kernels
 from ntk_conditioning.networks import activations
-from ntk_conditioning.theory.phase import RandomPlace, measure
+from ntk_conditioning.theory.phase_diagram import RandomPlace, measure
 from ntk_conditioning.theory.sphere import SHAPES
 from ntk_workflow import cli
-from ntk_workflow.progress import progress
+from ntk_workflow.progress_bars import progress
 
 
 @cli.program
@@ -24,7 +24,7 @@ def main(argv: cli.Argv = None) -> None:
 
     cli.log.info("device cpu, float64, infinite width, samples drawn on the sphere")
     (sigma,) = activations.load(args.activation, args.activation_file).values()
-    functions = tabulated.tables(sigma, args.depths)
+    functions = interpolated_kernels.tables(sigma, args.depths)
     places = [
         (RandomPlace(shape=shape, parameter=parameter, n=n, d=round(n / ratio)), seed)
         for n, ratio in product(args.samples, args.samples_per_dimension)

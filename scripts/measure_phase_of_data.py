@@ -2,9 +2,9 @@
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import load_prepared
-from ntk_conditioning.kernels import tabulated
+from ntk_conditioning.kernels import interpolated_kernels
 from ntk_conditioning.networks import activations
-from ntk_conditioning.theory.phase import DataPlace, measure
+from ntk_conditioning.theory.phase_diagram import DataPlace, measure
 from ntk_workflow import cli
 
 
@@ -18,7 +18,7 @@ def main(argv: cli.Argv = None) -> None:
     place = DataPlace(args.dataset, x, min(args.samples, len(x)))
     rows = []
     for sigma in activations.load(args.activation, args.activation_file).values():
-        functions = tabulated.tables(sigma, args.depths)
+        functions = interpolated_kernels.tables(sigma, args.depths)
         for seed in args.seeds:
             rows += [*measure(place, sigma, functions, seed=seed)]
     tables.write(args.output, "phase", rows)

@@ -10,7 +10,7 @@ from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.training.repairs import repairs
+from ntk_conditioning.training.preconditioning import repairs
 from ntk_workflow import cli
 
 

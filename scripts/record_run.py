@@ -11,7 +11,7 @@ import yaml
 
 from ntk_conditioning.files import write_text
 from ntk_workflow.cli import Argv, Parser, program
-from ntk_workflow.config import published
+from ntk_workflow.config import redact_paths
 from ntk_workflow.provenance import versions
 from ntk_workflow.yaml_files import named_values
 
@@ -31,7 +31,7 @@ def main(argv: Argv = None) -> None:
     add("--versions-output", type=Path, required=True, help="versions to write (.json)")
     args = parser.parse_args(argv)
 
-    config = published(named_values(args.config, option="--config"), Path.cwd())
+    config = redact_paths(named_values(args.config, option="--config"), Path.cwd())
     text = yaml.safe_dump(config, allow_unicode=True, default_flow_style=None, width=100)
     software = {
         "ntk-conditioning": {"version": versions.PROJECT, "code": args.workflow_digest},

@@ -11,7 +11,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
-from ntk_conditioning.networks.own import load, require_trainable
+from ntk_conditioning.networks.user_models import load, require_trainable
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow import cli
 from ntk_workflow.checkpoints import digest

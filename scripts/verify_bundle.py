@@ -11,7 +11,7 @@ from ntk_conditioning.files import scratch_folder, sha256
 from ntk_workflow.bundle import archive, crate, verification
 from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import Argv, Parser, log, positive_integer, program
-from ntk_workflow.config import own_programs
+from ntk_workflow.config import user_programs
 
 
 @program
@@ -46,7 +46,7 @@ def main(argv: Argv = None) -> None:
             raise UserError(f"{args.bundle}: {error}") from None
         except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise UserError(f"{args.bundle}: damaged, or no bundle: {error!r}") from None
-    if own := own_programs(config):
+    if own := user_programs(config):
         log.info("its run needs Python files of its author's (%s)", ", ".join(own))
     if unchecked:
         log.info("not checked: %s", "; ".join(unchecked))

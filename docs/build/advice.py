@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ntk_conditioning.advice.advise import advise
+from ntk_conditioning.advice.recommendations import advise
 from ntk_conditioning.advice.words import in_words
 from ntk_conditioning.data.readers.tables import read_csv
 from ntk_conditioning.networks import activations

@@ -28,5 +28,5 @@ use rule compute_infinite_spectrum as compute_activation_study with:
         settings=options(activation_study, "depths", "seeds", "kernel_size", "blocks"),
         solver=grid("eigenvalues", "full_spectrum_below"),
         activations=rows.activation_options(run, activation_study["activations"]),
-        checkpoints=placed("results/{run}/checkpoints/activation_study/{dataset}"),
+        checkpoints=with_prefix("results/{run}/checkpoints/activation_study/{dataset}"),
         code=code("scripts/compute_infinite_spectrum.py", study=activation_study),

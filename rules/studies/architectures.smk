@@ -30,7 +30,7 @@ rule measure_architectures:
         networks=lambda w: architecture_options(config, run.image(w.dataset)),
         samples=options(architectures_study, "samples", "sample_seed"),
         settings=options(architectures_study, "infinite_width", "seeds"),
-        checkpoints=placed("results/{run}/checkpoints/architectures/{dataset}"),
+        checkpoints=with_prefix("results/{run}/checkpoints/architectures/{dataset}"),
         code=code("scripts/measure_architectures.py", study=architectures_study),
     shell:
         f"{python} {home}scripts/measure_architectures.py"

@@ -28,7 +28,7 @@ rule measure_finite_width:
         activations=rows.activation_options(run, finite_width_study["activations"]),
         networks=options(finite_width_study, "depths", "networks", "seeds", "widths"),
         samples=options(finite_width_study, "samples", "sample_seed"),
-        checkpoints=placed("results/{run}/checkpoints/finite_width/{dataset}"),
+        checkpoints=with_prefix("results/{run}/checkpoints/finite_width/{dataset}"),
         code=code("scripts/measure_finite_width.py", study=finite_width_study),
     shell:
         f"{python} {home}scripts/measure_finite_width.py"

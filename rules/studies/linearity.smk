@@ -33,7 +33,7 @@ rule measure_linearity:
         samples=options(linearity_study, "samples", "sample_seed", "expansions"),
         search=options(linearity_study, "radii", "directions"),
         training=options(linearity_study, "seeds", "widths", "steps", "step_size"),
-        checkpoints=placed(
+        checkpoints=with_prefix(
             "results/{run}/checkpoints/linearity/{dataset}/{architecture}"
         ),
         code=code("scripts/measure_linearity.py", study=linearity_study),

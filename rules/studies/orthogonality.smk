@@ -31,7 +31,7 @@ rule measure_orthogonality:
         activations=rows.activation_options(run, orthogonality_study["activations"]),
         samples=options(orthogonality_study, "samples", "sample_seed", "label_scales"),
         training=options(orthogonality_study, "seeds", "widths", "steps", "step_size"),
-        checkpoints=placed(
+        checkpoints=with_prefix(
             "results/{run}/checkpoints/orthogonality/{dataset}/{architecture}"
         ),
         code=code("scripts/measure_orthogonality.py", study=orthogonality_study),

@@ -159,20 +159,20 @@ def networks(run: Run, section: Config, where: str) -> Iterator[str]:
                 if problem := problem_of(name, size):
                     yield f"{at}: {problem}, not {size}; correct the {key}s"
         if name in run.models:
-            yield from _own_network(run, name, values, at)
+            yield from _user_network(run, name, values, at)
 
 
-def _own_network(run: Run, name: str, values: Config, at: str) -> Iterator[str]:
+def _user_network(run: Run, name: str, values: Config, at: str) -> Iterator[str]:
     """Yield a line if a network of the user's own cannot be built and trained as it is used."""
-    from ntk_conditioning.networks import own  # only where it is needed: torch takes seconds
+    from ntk_conditioning.networks import user_models  # torch takes seconds
 
-    sigma, outputs = activations.get("relu"), 3 if values.get("outputs") == "classes" else 1
+    relu, outputs = activations.get("relu"), 3 if values.get("outputs") == "classes" else 1
     for dataset, depth, width in product(values["datasets"], values["depths"], values["widths"]):
         d, image = run.shape(dataset)[1], run.image(dataset)
-        size = {"d": d, "image": image, "depth": depth, "width": width}
+        size = {"d": d, "image": image, "depth": depth, "width": width, "outputs": outputs}
         try:
             if d is not None:
-                own.require_trainable(run.models[name], **size, activation=sigma, outputs=outputs)
+                user_models.require_trainable(run.models[name], **size, activation=relu)
         except UserError as error:
             yield f"{at}: {name} on {dataset}: {error}"
             return

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ntk_conditioning.errors import UserError, one_line
-from ntk_workflow import allocation
+from ntk_workflow import slurm_limits
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
 log = logging.getLogger("ntk_workflow")  #: what programs say
@@ -54,7 +54,7 @@ def named_path(text: str) -> tuple[str, Path]:
 
 def threads_given(text: str) -> int:
     """Return the threads that are asked for, at most as many as there are cores; a type."""
-    return min(int(positive_integer(text)), allocation.cores())
+    return min(int(positive_integer(text)), slurm_limits.cores())
 
 
 #: Options of several programs, by name.

@@ -81,18 +81,18 @@ def canonical(value: Any, key: str = "") -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def own_programs(config: Config) -> list[str]:
+def user_programs(config: Config) -> list[str]:
     """Return the Python files of the user's activations and networks, each once."""
     networks = [own["file"] for own in config["models"].values()]
     return list(dict.fromkeys([*config["activation_files"], *networks]))
 
 
-def published(value: Any, checkout: Path) -> Any:
+def redact_paths(value: Any, checkout: Path) -> Any:
     """Return a config value without absolute paths: relative to the checkout, or the name alone."""
     if isinstance(value, dict):
-        return {key: published(inner, checkout) for key, inner in value.items()}
+        return {key: redact_paths(inner, checkout) for key, inner in value.items()}
     if isinstance(value, list):
-        return [published(inner, checkout) for inner in value]
+        return [redact_paths(inner, checkout) for inner in value]
     if not isinstance(value, str) or not Path(value).is_absolute():
         return value
     path = Path(value)

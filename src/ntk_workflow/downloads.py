@@ -17,7 +17,7 @@ import urllib3
 
 from ntk_conditioning import files
 from ntk_conditioning.errors import one_line
-from ntk_workflow.progress import progress
+from ntk_workflow.progress_bars import progress
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow import allocation
+from ntk_workflow import slurm_limits
 from ntk_workflow.resources import MOST_MINUTES
 
 
@@ -79,7 +79,7 @@ def report(left: pd.DataFrame, finished: pd.DataFrame, *, cluster: bool) -> Iter
         if cluster:
             yield from _submission(left)
         else:  # its cores are all busy until the longest job is left
-            cores = allocation.cores()
+            cores = slurm_limits.cores()
             on_cores = left.loc[left["GPUs"] == 0, "core-hours"].sum() / cores
             hours = max(on_cores, left["GPU-hours"].sum(), left["longest"].max())
             duration = f"{hours:.1f} hours" if hours > 1 else f"{math.ceil(60 * hours)} min"

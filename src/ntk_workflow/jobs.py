@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from ntk_workflow import catalogue
-from ntk_workflow.allocation import SNAKEMAKE
 from ntk_workflow.resources import MOST_MINUTES, Samples, Size
 from ntk_workflow.run import Run
+from ntk_workflow.slurm_limits import SNAKEMAKE
 
 
 def resources_of(

@@ -6,15 +6,15 @@ from typing import Any
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.plugins import place_of
+from ntk_conditioning.networks.user_files import place_of
 from ntk_workflow import catalogue
 from ntk_workflow.claims import papers as claim_files
 from ntk_workflow.config import (
     canonical,
     did_you_mean,
     located,
-    published,
     read_yaml,
+    redact_paths,
     schema_errors,
     with_defaults,
 )
@@ -35,8 +35,8 @@ def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) 
         config["catalogues"], read_yaml(source / "schemas/datasets.schema.yaml")
     )
     entries = located(entries, home)
-    errors, problems = own_activations(config["activation_files"], where.get("checked", False))
-    models, more = own_networks(config["models"], taken=entries)
+    errors, problems = user_activations(config["activation_files"], where.get("checked", False))
+    models, more = user_networks(config["models"], taken=entries)
     lines += problems + more
     papers: dict[str, Any] = {}
     try:
@@ -54,13 +54,13 @@ def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) 
 
 def changed_keys(run: Run) -> list[str]:
     """Return the keys that differ in the record of a run of this name, if there is one."""
-    record = Path(run.placed(run.path("record/config.yaml")))
+    record = Path(run.with_prefix(run.path("record/config.yaml")))
     recorded = canonical(read_yaml(record)) if record.exists() else {}
-    here = {key: published(run.given[key], Path.cwd()) for key in run.given}
+    here = {key: redact_paths(run.given[key], Path.cwd()) for key in run.given}
     return [key for key in here if key in recorded and here[key] != recorded[key]]
 
 
-def own_activations(
+def user_activations(
     files: Sequence[str], checked: bool
 ) -> tuple[dict[str, tuple[float, float]], list[str]]:
     """Import files that register activations; return errors at infinite width, and mistakes."""
@@ -71,29 +71,29 @@ def own_activations(
         except UserError as error:
             lines.append(f"activation_files: {error}")
     for name in set(activations.names()) - BUILT_IN if not checked else ():
-        from ntk_conditioning.duals import soundness  # only where it is needed: torch takes seconds
+        from ntk_conditioning.duals import activation_checks  # torch takes seconds
 
         sigma = activations.get(name)
         try:
-            soundness.require_sound(sigma)
-            errors[name] = soundness.dual_errors(sigma)
+            activation_checks.require_sound(sigma)
+            errors[name] = activation_checks.dual_errors(sigma)
         except UserError as error:
             lines.append(f"activation_files: {place_of(sigma.function, files)}{error}")
     return errors, lines
 
 
-def own_networks(
+def user_networks(
     given: Mapping[str, Mapping[str, str]], *, taken: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the networks that a config has functions for, and lines for those it cannot have."""
     models, lines = {}, []
     for name, entry in given.items():
-        from ntk_conditioning.networks import architectures, own  # torch takes seconds
+        from ntk_conditioning.networks import architectures, user_models  # torch takes seconds
 
         try:
             if name in {*architectures.MODELS, *taken}:
                 raise UserError("a built-in network or a dataset has this name; choose another")
-            models[name] = own.load(entry["file"], entry["function"])
+            models[name] = user_models.load(entry["file"], entry["function"])
         except UserError as error:
             lines.append(f"models.{name}: {error}")
     return models, lines

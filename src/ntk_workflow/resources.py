@@ -128,10 +128,10 @@ def train_network(w: Any, config: Config, samples: Samples) -> Size:
     shape: dict[str, Any] = {"d": samples.d, "width": values["width"], "depth": int(w.depth)}
     shape |= {"outputs": outputs, "image": samples.image}
     if model in config["models"]:
-        from ntk_conditioning.networks import own  # torch takes seconds
+        from ntk_conditioning.networks import user_models  # torch takes seconds
 
         activation = activations.get(w.activation)
-        sizes = own.measure_sizes(config["models"][model], **shape, activation=activation)
+        sizes = user_models.measure_sizes(config["models"][model], **shape, activation=activation)
     else:  # the user's own cannot be tried before its samples are there
         sizes = architectures.sizes(model if model in architectures.MODELS else "fc", **shape)
     kind, itemsize = kind_of(model), np.dtype(values["dtype"]).itemsize

@@ -25,8 +25,8 @@ class Run:
     """A run, from its config; `loading.load` makes it.
 
     ``source`` is the folder of the workflow; ``home`` is put before names of its files, and is
-    empty in its own folder; ``placed`` returns where a file of the run is for a program: a module's
-    have a prefix, which Snakemake itself puts before inputs. ``given`` is the config as it was
+    empty in its own folder; ``with_prefix`` returns where a program finds a file of the run:
+    Snakemake itself puts a module's prefix before inputs. ``given`` is the config as it was
     written, ``models`` are the networks of the user's own, and ``dual_errors`` are of activations.
     All of it was ``checked`` by another process, if it started this one for its jobs.
     """
@@ -40,7 +40,7 @@ class Run:
     dual_errors: Mapping[str, Any]
     source: Path
     home: str = ""
-    placed: Callable[[str], str] = str
+    with_prefix: Callable[[str], str] = str
     checked: bool = False
 
     def path(self, *parts: str) -> str:

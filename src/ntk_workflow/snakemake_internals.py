@@ -16,7 +16,7 @@ def is_module(workflow: Any) -> bool:
     return not workflow.modifier.is_main_snakefile()
 
 
-def placed(workflow: Any) -> Callable[[str], str]:
+def with_prefix(workflow: Any) -> Callable[[str], str]:
     """Return what puts the prefix of the module that is being read before a path, if it has one.
 
     Snakemake does so itself with inputs and outputs, but not with paths among the parameters.

@@ -8,18 +8,18 @@ import torch
 from torch import nn
 
 from ntk_conditioning import ntk
-from ntk_conditioning.angles.min_angle import min_angle
+from ntk_conditioning.angles.smallest_angle import min_angle
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
-from ntk_conditioning.spectra.conditioning import KernelError, conditioning
+from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.spectra.panel_matrix import PANEL, scratch_bytes
-from ntk_conditioning.training.descent import Course
+from ntk_conditioning.spectra.symmetric_storage import PANEL, scratch_bytes
+from ntk_conditioning.training.cuda_graphs import Recorded, waits
+from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.recorded import Recorded, waits
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import Member, Part
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
 from tests.ntk_conditioning import gradients
@@ -103,19 +103,21 @@ def test_extremes_of_a_deficient_kernel_are_those_of_the_processor(device):
 @pytest.mark.parametrize("together", [False, True])
 def test_trainings_are_those_of_the_processor_and_go_on_from_its_state(device, together, momentum):
     """One of them diverges, so that the others go on in another group."""
-    members = [Member(seed, rate) for seed in (1, 5) for rate in (0.05, 0.2)] + [Member(5, 1e6)]
+    members = [NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.2)] + [
+        NetworkSpec(5, 1e6)
+    ]
     codes = {"outputs": "classes", "classes": 3, "dtype": torch.double}
 
     def ensemble(where):
         y = torch.arange(len(X)) % 3
-        parts = dict.fromkeys((1, 5), Part(X.to(where), y.to(where)))
+        parts = dict.fromkeys((1, 5), Split(X.to(where), y.to(where)))
         return Ensemble(
             Architecture(2, 16, activations.get("tanh")),
             make_loss("cross_entropy", **codes, device=where),
             members,
             parts,
             None,
-            course=Course(epochs=3, batch_size=40, momentum=momentum),
+            course=Schedule(epochs=3, batch_size=40, momentum=momentum),
             together=together,
         )
 

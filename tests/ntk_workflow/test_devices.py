@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow import allocation, cli, devices
+from ntk_workflow import cli, devices, slurm_limits
 from ntk_workflow.devices import VISIBLE
 
 
@@ -78,8 +78,8 @@ def test_threads_and_memory_are_at_most_what_is_given(monkeypatch):
     assert cli.threads_given("12") == 8
     monkeypatch.delattr(os, "sched_getaffinity")  # macOS binds no process
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert allocation.cores() == 6
+    assert slurm_limits.cores() == 6
     # what Slurm says, in MB, and what is left beside Snakemake; 0 is no limit
     for megabytes, left in (("3000", 3000 * 2**20 - 10**9), ("1000", 500 * 2**20), ("0", math.inf)):
         monkeypatch.setenv("SLURM_MEM_PER_NODE", megabytes)
-        assert allocation.granted_bytes() == left
+        assert slurm_limits.granted_bytes() == left

@@ -14,7 +14,7 @@ from snakemake.utils import update_config
 from ntk_workflow.config import read_yaml
 from ntk_workflow.loading import changed_keys
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.plan.rows import own_activation_files
+from ntk_workflow.plan.rows import user_activation_files
 from tests.support.runs import ROOT, mistakes_of, run_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
@@ -204,9 +204,9 @@ def test_a_training_depends_on_the_file_of_its_activation(tmp_path):
         file.write_text(text)
         run = run_of({})
         run = replace(run, config={**run.config, "activation_files": [str(file)]})
-        own = own_activation_files(run, ["bent_tanh"])
+        own = user_activation_files(run, ["bent_tanh"])
         codes.add(rows.code(run, ["scripts/train_network.py"], own))
-        assert own_activation_files(run, ["relu"]) == []
+        assert user_activation_files(run, ["relu"]) == []
     assert len(codes) == 2
 
 

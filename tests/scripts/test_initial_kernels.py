@@ -14,7 +14,7 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra import conditioning
+from ntk_conditioning.spectra import condition_numbers
 from ntk_conditioning.training.descent import rounded_down
 from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.networks import initial_network
@@ -47,7 +47,7 @@ def spectrum(row: dict[str, Any], x: Any, activation: str = "relu") -> Any:
     """Return the conditioning of the NTK of a row's network on samples."""
     init = generator(row["seed"], "init")
     mlp = init_mlp(4, depth=2, width=16, activation=activation, generator=init)
-    return conditioning.conditioning(empirical.ntk(mlp, torch.from_numpy(x)).numpy())
+    return condition_numbers.conditioning(empirical.ntk(mlp, torch.from_numpy(x)).numpy())
 
 
 def test_a_kernel_is_the_ntk_of_the_networks_that_are_trained(folder):

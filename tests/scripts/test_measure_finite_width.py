@@ -51,7 +51,7 @@ def test_infinite_width_is_that_of_the_samples(given):
     row = tables.read(given["output"], "finite_width").to_pylist()[0]
     rng = np.random.default_rng(0).standard_normal((50, 20))
     x = rng / np.linalg.norm(rng, axis=1)[:, None]
-    kernel = infinite.Layer(x, depth=1, activation=row["activation"]).ntk
+    kernel = infinite.InfiniteNetwork(x, depth=1, activation=row["activation"]).ntk
     assert row["infinite"] == pytest.approx(np.log(np.linalg.cond(kernel)), rel=1e-9)
     assert row["resolved"] == 0  # a single unit
     assert row["mean"] is None

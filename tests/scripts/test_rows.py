@@ -22,7 +22,7 @@ from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_workflow.checkpoints import Checkpoints
 from tests.support.sources import write_prepared
 

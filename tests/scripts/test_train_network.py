@@ -18,12 +18,12 @@ from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Course, Descent
+from ntk_conditioning.training.descent import Descent, Schedule
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import Member, Part
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_workflow.trainings import loop
 from tests.support.sources import write_prepared
 from tests.support.trainings import SETTINGS, finish, training_words
@@ -90,12 +90,12 @@ def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
     }
 
 
-def part(data: PreparedSamples) -> Part:
+def part(data: PreparedSamples) -> Split:
     """Return samples with classes from 0; of images, torch wants the colours before the rows."""
     x = data.x
     if x.shape[1] > 4:
         x = np.transpose(x.reshape(-1, *IMAGE), (0, 3, 1, 2)).copy()
-    return Part(torch.from_numpy(x), torch.tensor([LABELS.index(y) for y in data.y]))
+    return Split(torch.from_numpy(x), torch.tensor([LABELS.index(y) for y in data.y]))
 
 
 def assert_curves(table, ensemble):
@@ -112,13 +112,13 @@ def test_the_curves_are_those_of_an_ensemble(folder):
     write_samples(folder / "test.npz", n=11, seed=1, labels=LABELS[1:], scaling="standardize")
     train = load_prepared(folder / "train.npz")
     test = load_prepared(folder / "test.npz", like=folder / "train.npz")
-    parts = [Part(part(data).x * np.sqrt(2 / 4), part(data).y) for data in (train, test)]
+    parts = [Split(part(data).x * np.sqrt(2 / 4), part(data).y) for data in (train, test)]
     ensemble = Ensemble(
         Architecture(1, 6, activations.get("tanh")),
         make_loss("square", outputs="scalar", classes=3, dtype=torch.float64),
-        [Member(seed, rate) for seed in SEEDS for rate in RATES],
+        [NetworkSpec(seed, rate) for seed in SEEDS for rate in RATES],
         *(dict.fromkeys(SEEDS, samples) for samples in parts),
-        course=Course(epochs=3, batch_size=8),
+        course=Schedule(epochs=3, batch_size=8),
     )
     options = {"loss": "square", "outputs": "scalar", "dtype": "float64", "activation": "tanh"}
     assert_curves(rows(folder, **options, input_scale="fan_in"), ensemble)
@@ -138,7 +138,7 @@ def test_the_curves_of_modules_are_those_of_their_ensemble(folder):
     ensemble = ModuleEnsemble(
         partial(make_network, "resnet_batch_norm", **size, **kind),
         make_loss("cross_entropy", outputs="classes", classes=3, dtype=torch.float64),
-        [Member(seed, rate) for seed in SEEDS for rate in RATES],
+        [NetworkSpec(seed, rate) for seed in SEEDS for rate in RATES],
         {seed: part(data.rows(~chosen)) for seed, chosen in held.items()},
         {seed: part(data.rows(chosen)) for seed, chosen in held.items()},
         descent=Descent(**descent, epochs=2, batch_size=8, momentum=0.9),

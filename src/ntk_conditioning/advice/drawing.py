@@ -7,12 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ntk_conditioning.advice.advise import Advice
+from ntk_conditioning.advice.recommendations import Advice
 from ntk_conditioning.networks.activations import NORMALIZED
 from ntk_conditioning.plotting.axes import DEPTH, KAPPA, line_handle, plain_log
 from ntk_conditioning.plotting.names import activation_colors, activation_label, activation_lines
 from ntk_conditioning.plotting.style import NOTE, use_style
-from ntk_conditioning.training.repairs import KERNEL
+from ntk_conditioning.training.preconditioning import KERNEL
 
 LABELS = {
     "none": "as they are",

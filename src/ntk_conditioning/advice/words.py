@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ntk_conditioning.advice.advise import TRUSTED, WIDTHS, WORTH, Advice
 from ntk_conditioning.advice.geometry import CLOSE
-from ntk_conditioning.training.repairs import KERNEL, Repaired
+from ntk_conditioning.advice.recommendations import TRUSTED, WIDTHS, WORTH, Advice
+from ntk_conditioning.training.preconditioning import KERNEL, Repaired
 
 #: Samples so close, in degrees, may be what makes a kernel singular in float64.
 PARALLEL = 1e-6

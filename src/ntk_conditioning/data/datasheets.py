@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.spectra.conditioning import conditioning_from_factor
+from ntk_conditioning.spectra.condition_numbers import conditioning_from_factor
 
 
 @dataclass(frozen=True)

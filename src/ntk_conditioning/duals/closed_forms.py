@@ -18,8 +18,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ntk_conditioning.duals.bivariate_quadrature import ONE_NORM
 from ntk_conditioning.duals.piecewise_linear import Pieces, PiecewiseLinearDual, pieces_of
-from ntk_conditioning.duals.planes import ONE_NORM
 from ntk_conditioning.duals.quadrature import QuadratureDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array

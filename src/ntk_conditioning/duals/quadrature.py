@@ -10,20 +10,20 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from ntk_conditioning.duals.interpolation import (
-    MAX_ANGLES,
-    TOLERANCE,
-    chebyshev_points,
-    coefficients,
-    count_needed,
-)
-from ntk_conditioning.duals.planes import (
+from ntk_conditioning.duals.bivariate_quadrature import (
     ONE_NORM,
     PROBES,
     Features,
     Plane,
     second_moments,
     squared_distances,
+)
+from ntk_conditioning.duals.interpolation import (
+    MAX_ANGLES,
+    TOLERANCE,
+    chebyshev_points,
+    coefficients,
+    count_needed,
 )
 from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
 

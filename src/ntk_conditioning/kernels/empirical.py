@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ntk_conditioning import threads
 from ntk_conditioning.angles.gradient_angle import pair_angle
-from ntk_conditioning.angles.min_angle import UnresolvedGradientError, cosines, min_angle
+from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError, cosines, min_angle
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels, Products
 from ntk_conditioning.networks.mlp import (

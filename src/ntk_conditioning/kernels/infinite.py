@@ -18,7 +18,7 @@ from ntk_conditioning.kernels.infinite_network import (
     EQUAL_NORMS,
     ROUNDING,
     TILE,
-    Layer,
+    InfiniteNetwork,
     SamplesError,
     UnresolvedKernelError,
     samples_of,
@@ -27,7 +27,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
 
 __all__ = [
-    "Layer",
+    "InfiniteNetwork",
     "SamplesError",
     "UnresolvedKernelError",
     "gradient_angles",
@@ -45,18 +45,20 @@ TOLD_BY_COSINES = 1e-8
 def nngp(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings; see `Layer`.
+    """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings.
+
+    For ``x`` and ``x2``, and what is raised, see `InfiniteNetwork`.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu").round(12)
     array([[25.]])
     """
-    return Layer(x, x2, depth=depth, activation=activation).nngp
+    return InfiniteNetwork(x, x2, depth=depth, activation=activation).nngp
 
 
 def ntk(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width; see `Layer`.
+    """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width; see `InfiniteNetwork`.
 
     For ReLU, Θ_ij = (L+1) |x_i||x_j| cos φ_ij with φ of liu2023relu, Theorem 4.4.
 
@@ -64,13 +66,13 @@ def ntk(
     array([[2.     , 0.63662],
            [0.63662, 8.     ]])
     """
-    return Layer(x, x2, depth=depth, activation=activation).ntk
+    return InfiniteNetwork(x, x2, depth=depth, activation=activation).ntk
 
 
 def gradient_angles(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the angles φ (n, n2) in radians between model gradients; see `Layer`.
+    """Return the angles φ (n, n2) in radians between model gradients; see `InfiniteNetwork`.
 
     Small angles keep their digits: relative errors are about 1e-15 for the leaky ReLUs and erf.
     Angles near π, which only odd activations and depth 0 have, are right to 1e-8.
@@ -78,7 +80,7 @@ def gradient_angles(
     >>> float(gradient_angles([[1.0, 0.0], [1.0, 1e-9]], depth=0, activation="relu")[0, 1])
     1e-09
     """
-    layer = Layer(x, x2, depth=depth, activation=activation)
+    layer = InfiniteNetwork(x, x2, depth=depth, activation=activation)
     return layer.matrix(lambda _rows, _columns, _w, e: angle_of(e))
 
 
@@ -99,10 +101,10 @@ def min_angle(
     angles, the lowest pair of rows is returned.
 
     Raises:
-        ZeroRowError, SamplesError, UnknownActivationError: as `Layer`, or if there are fewer than
-            two (different) rows.
-        UnresolvedKernelError: as `Layer`, or if cosines are not known to `RESOLVED`, or if the
-            error is above `RESOLVED` of the angle, and above `TOLD_BY_COSINES`.
+        ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
+            fewer than two (different) rows.
+        UnresolvedKernelError: as `InfiniteNetwork`, or if cosines are not known to `RESOLVED`, or
+            if the error is above `RESOLVED` of the angle, and above `TOLD_BY_COSINES`.
 
     >>> closest = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
     >>> closest.i, closest.j, round(closest.degrees, 6)
@@ -137,7 +139,7 @@ def _closest(
     Θ' = Σ' + Θ κ'(Σ) is not, if Θ is not.
     """
     norm = _norm_that_enters(x, depth=depth, activation=sigma)
-    layer = Layer(x if norm is None else [[norm]], depth=depth, activation=sigma)
+    layer = InfiniteNetwork(x if norm is None else [[norm]], depth=depth, activation=sigma)
     layer.require_cosines(RESOLVED)
     if norm is None:
         closest = _lowest_pair(layer, tile or TILE)
@@ -171,7 +173,7 @@ def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float 
     return low if 0 < high <= low * (1 + EQUAL_NORMS) < math.inf else None
 
 
-def _lowest_pair(layer: Layer, tile: int) -> ClosestPair:
+def _lowest_pair(layer: InfiniteNetwork, tile: int) -> ClosestPair:
     """Return the pair of rows of smallest e, where that depends on their norms too.
 
     Every pair goes through all layers. Those that are smallest up to rounding do once more, from

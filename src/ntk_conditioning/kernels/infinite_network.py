@@ -58,7 +58,7 @@ class SamplesError(UserError):
     """The samples are no finite matrix or too few, or the depth is negative."""
 
 
-class Layer:
+class InfiniteNetwork:
     """The network of infinite width on given samples, after ``depth`` hidden layers.
 
     ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. ``error`` is

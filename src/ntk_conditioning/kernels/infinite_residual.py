@@ -38,7 +38,12 @@ from numpy.typing import ArrayLike
 
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels.infinite_network import Layer, Sum, require_cosines, resolved_dual
+from ntk_conditioning.kernels.infinite_network import (
+    InfiniteNetwork,
+    Sum,
+    require_cosines,
+    resolved_dual,
+)
 from ntk_conditioning.networks.activations import Activation, Array
 
 
@@ -74,7 +79,7 @@ class Network:
 
     Raises:
         SamplesError, ZeroRowError, UnknownActivationError, UnresolvedKernelError: as
-            `infinite_network.Layer`.
+            `infinite_network.InfiniteNetwork`.
         ScaleError: if a scale is no finite number, or negative.
     """
 
@@ -92,7 +97,7 @@ class Network:
         for name, value in (("branch_scale", scale), ("bias_scale", bias_scale)):
             if not 0 <= value < math.inf:
                 raise ScaleError(f"{name} is {value:g}; give a finite number, at least 0")
-        self._start = Layer(x, x2, depth=min(0, depth), activation=activation)
+        self._start = InfiniteNetwork(x, x2, depth=min(0, depth), activation=activation)
         self._biased = bias_scale > 0
         kept, branch = float(residual), scale * scale
         bias = np.full(len(self._start.x), float(bias_scale) ** 2)

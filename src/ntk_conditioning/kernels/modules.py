@@ -17,7 +17,18 @@ from tqdm import tqdm
 
 from ntk_conditioning import memory as host
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.kernels.contributions import Gradients
+from ntk_conditioning.kernels.differentiated_modules import (
+    DifferentiatedModule,
+    Inputs,
+    InputsError,
+    OutputsError,
+    ParametersError,
+    Selection,
+    as_inputs,
+    subject,
+    unchanged,
+)
+from ntk_conditioning.kernels.kernel_terms import Gradients
 from ntk_conditioning.kernels.sample_gradients import (
     NotTogetherError,
     SampleGradients,
@@ -25,18 +36,7 @@ from ntk_conditioning.kernels.sample_gradients import (
     one_by_one,
     planned,
 )
-from ntk_conditioning.kernels.subjects import (
-    Inputs,
-    InputsError,
-    OutputsError,
-    ParametersError,
-    Selection,
-    Subject,
-    as_inputs,
-    subject,
-    unchanged,
-)
-from ntk_conditioning.kernels.traces import Plan, random_state, require_nothing_drawn, survey
+from ntk_conditioning.kernels.traces import TracePlan, random_state, require_nothing_drawn, survey
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import MLP
@@ -118,7 +118,7 @@ def ntk(
 
 
 def _of_module(
-    chosen: Subject,
+    chosen: DifferentiatedModule,
     here: Sequence[Tensor],
     others: Sequence[Tensor] | None,
     outputs: Outputs,
@@ -177,7 +177,9 @@ def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.d
         host.require(rows * columns * dtype.itemsize, f"a kernel of {rows:,} × {columns:,}")
 
 
-def _require_varying_sum(subject: Subject, plan: Plan, pair: Sequence[Tensor]) -> None:
+def _require_varying_sum(
+    subject: DifferentiatedModule, plan: TracePlan, pair: Sequence[Tensor]
+) -> None:
     """Raise `OutputsError` if the sum of the outputs has no gradient but for rounding."""
     with torch.enable_grad():
         made = subject.outputs([t[:1] for t in pair])[0]
@@ -193,7 +195,7 @@ def _require_varying_sum(subject: Subject, plan: Plan, pair: Sequence[Tensor]) -
 
 
 def _require_alike(
-    subject: Subject, outputs: int, x: Sequence[Tensor], x2: Sequence[Tensor]
+    subject: DifferentiatedModule, outputs: int, x: Sequence[Tensor], x2: Sequence[Tensor]
 ) -> None:
     """Raise `InputsError` or `OutputsError` unless the module takes ``x2`` as it takes ``x``."""
     if [t.dtype for t in x] != [t.dtype for t in x2]:

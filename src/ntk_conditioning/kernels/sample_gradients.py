@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.kernels.contributions import Factors, Gradients, Matrix
-from ntk_conditioning.kernels.subjects import (
+from ntk_conditioning.kernels.differentiated_modules import (
+    DifferentiatedModule,
     MixedSamplesError,
-    Subject,
     first,
 )
-from ntk_conditioning.kernels.traces import Plan, Trace, survey, tensors
+from ntk_conditioning.kernels.kernel_terms import Factors, Gradients, Matrix
+from ntk_conditioning.kernels.traces import Trace, TracePlan, survey, tensors
 
 #: Samples that the module sees at once, at most.
 MOST_SAMPLES = 64
@@ -39,7 +39,9 @@ class NotTogetherError(RuntimeError):
 class SampleGradients:
     """Makes the gradients of ``combinations`` (k, c) of a subject's outputs, as a plan says."""
 
-    def __init__(self, subject: Subject, plan: Plan, combinations: Tensor) -> None:
+    def __init__(
+        self, subject: DifferentiatedModule, plan: TracePlan, combinations: Tensor
+    ) -> None:
         self.plan = plan
         self._subject, self._combinations = subject, combinations
         self._zeros: dict[Any, Mapping[str, Tensor]] = {}
@@ -235,7 +237,7 @@ class SampleGradients:
 
 
 def autograd(
-    outputs: Tensor, combinations: Tensor, subject: Subject, names: Sequence[str]
+    outputs: Tensor, combinations: Tensor, subject: DifferentiatedModule, names: Sequence[str]
 ) -> dict[str, Tensor]:
     """Return the gradients (k, p) of combinations (k, c) of outputs (c,) by parameters."""
     with torch.enable_grad():
@@ -249,14 +251,14 @@ def autograd(
     }
 
 
-def planned(plan: Plan, k: int, n: int, *, full: bool) -> Plan:
+def planned(plan: TracePlan, k: int, n: int, *, full: bool) -> TracePlan:
     """Return the plan by which weights are factored if it is cheaper, for n samples' k outputs."""
     products = plan.factored.items()
     kept = {name: each for name, each in products if each.is_factored(n, k, full=full)}
     return replace(plan, factored=kept)
 
 
-def one_by_one(plan: Plan, reason: str) -> Plan:
+def one_by_one(plan: TracePlan, reason: str) -> TracePlan:
     """Return the plan by which autograd differentiates each sample alone, and say so."""
     _log.warning("samples are differentiated one by one, which is slow: %s", reason)
     return replace(plan, factored={}, together=False)

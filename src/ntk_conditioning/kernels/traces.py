@@ -17,8 +17,13 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from ntk_conditioning.kernels.contributions import Product
-from ntk_conditioning.kernels.subjects import ModuleError, OutputsError, Subject, TrainingModeError
+from ntk_conditioning.kernels.differentiated_modules import (
+    DifferentiatedModule,
+    ModuleError,
+    OutputsError,
+    TrainingModeError,
+)
+from ntk_conditioning.kernels.kernel_terms import Product
 
 DRAWS = (
     "the module draws random numbers, as dropout and stochastic depth do while training; call "
@@ -181,7 +186,7 @@ _attention = _opened(functional.multi_head_attention_forward)
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TracePlan:
     """How the gradients of a module are computed.
 
     Weights with a product in ``factored`` keep their gradients as factors. ``outputs`` are of
@@ -202,7 +207,7 @@ class Plan:
         return torch.finfo(self.precision).eps
 
 
-def survey(subject: Subject, sample: Sequence[Tensor]) -> tuple[Plan, Trace]:
+def survey(subject: DifferentiatedModule, sample: Sequence[Tensor]) -> tuple[TracePlan, Trace]:
     """Return what a module does with one sample: a plan, by which all products are factored.
 
     Raises `OutputsError`, `TrainingModeError` and `ModuleError`.
@@ -231,7 +236,7 @@ def survey(subject: Subject, sample: Sequence[Tensor]) -> tuple[Plan, Trace]:
     uses = traces[0].uses.items()
     once = {name: use[0] for name, use in uses if len(use) == 1 and use[0] is not None}
     size = sum(t.nbytes for t in results)
-    return Plan(once, made[0].shape[1], made[0].dtype, lowest, size), traces[0]
+    return TracePlan(once, made[0].shape[1], made[0].dtype, lowest, size), traces[0]
 
 
 def random_state(device: torch.device) -> list[Any]:

@@ -25,7 +25,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.calculus import Array as Array
 from ntk_conditioning.networks.calculus import gaussian_rule, points_between, wrong_slope
 from ntk_conditioning.networks.elementwise import Elementwise
-from ntk_conditioning.networks.plugins import PluginError, run_file
+from ntk_conditioning.networks.user_files import PluginError, run_file
 
 if TYPE_CHECKING:
     from torch import Tensor

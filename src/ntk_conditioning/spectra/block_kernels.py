@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.memory import GB, NotEnoughMemoryError, kernel_bytes
-from ntk_conditioning.spectra.conditioning import Conditioning, conditioning
+from ntk_conditioning.spectra.condition_numbers import Conditioning, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import FULL_SPECTRUM_BELOW, extreme_conditioning
 
 if TYPE_CHECKING:

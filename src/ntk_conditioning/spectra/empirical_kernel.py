@@ -10,8 +10,8 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.mlp import MLP, is_linear, linear_embedding_map, linear_map
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
-from ntk_conditioning.spectra.conditioning import Conditioning, conditioning_from_factor
-from ntk_conditioning.spectra.panel_matrix import scratch_bytes
+from ntk_conditioning.spectra.condition_numbers import Conditioning, conditioning_from_factor
+from ntk_conditioning.spectra.symmetric_storage import scratch_bytes
 
 EmpiricalName = Literal["empirical_ntk", "empirical_nngp"]
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ntk_conditioning.spectra.conditioning import (
+from ntk_conditioning.spectra.condition_numbers import (
     LARGEST_EXPONENT,
     ZERO_KERNEL,
     Conditioning,
@@ -44,7 +44,7 @@ from ntk_conditioning.spectra.factorisations import InMemoryMatrix, Vector
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ntk_conditioning.spectra.panel_matrix import PanelMatrix
+    from ntk_conditioning.spectra.symmetric_storage import PanelMatrix
 
 Operator = Callable[[Vector], Vector]
 
@@ -118,7 +118,7 @@ def extreme_conditioning(
         return _condition(InMemoryMatrix(k, overwrite=overwrite), entry_error)
     # torch is heavy, and a NumPy array needs none of it
     from ntk_conditioning.networks.gradient_tiles import full_precision
-    from ntk_conditioning.spectra.panel_matrix import PanelMatrix
+    from ntk_conditioning.spectra.symmetric_storage import PanelMatrix
 
     if not (k.max().isfinite() and k.min().isfinite()):
         raise KernelError(f"some of the kernel's {k.numel()} entries are not finite")

@@ -5,10 +5,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.kernels.infinite_network import Layer
+from ntk_conditioning.kernels.infinite_network import InfiniteNetwork
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
-from ntk_conditioning.spectra.conditioning import Conditioning, conditioning_from_factor
+from ntk_conditioning.spectra.condition_numbers import Conditioning, conditioning_from_factor
 
 InfiniteName = Literal["infinite_ntk", "nngp"]
 
@@ -26,5 +26,5 @@ class InfiniteKernel(BlockKernel):
         if self.is_linear:  # a multiple of the Gram matrix, whose factor is the data
             scale = np.sqrt(self._depth + 1.0) if self._is_ntk else 1.0
             return conditioning_from_factor(scale * block)
-        layer = Layer(block, depth=self._depth, activation=self._activation)
+        layer = InfiniteNetwork(block, depth=self._depth, activation=self._activation)
         return self._solved(layer.ntk if self._is_ntk else layer.nngp, layer.error)

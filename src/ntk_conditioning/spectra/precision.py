@@ -22,7 +22,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import empirical, infinite
 from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.conditioning import (
+from ntk_conditioning.spectra.condition_numbers import (
     Conditioning,
     conditioning,
     conditioning_from_factor,

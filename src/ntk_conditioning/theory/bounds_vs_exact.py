@@ -10,10 +10,10 @@ import numpy as np
 from ntk_conditioning.duals.fixed_points import SLOPE_ONE, fixed_point
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels.along_depth import along_depth
+from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
-from ntk_conditioning.spectra.conditioning import conditioning_from_factor
+from ntk_conditioning.spectra.condition_numbers import conditioning_from_factor
 from ntk_conditioning.theory import agarwal2021deep as theory
 
 UNIT = 1e-9  # how far norms may be from 1

@@ -21,9 +21,9 @@ import numpy as np
 
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import SLOPE_ONE, fixed_point
-from ntk_conditioning.kernels.tabulated import Distances
+from ntk_conditioning.kernels.interpolated_kernels import Distances
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.theory.random_inputs import Ends, spectrum
+from ntk_conditioning.theory.random_matrix_predictions import Ends, spectrum
 
 Phase = Literal["ordered", "critical", "chaotic"]
 
@@ -59,8 +59,9 @@ def far_samples(distances: Distances, *, n: int, d: int) -> Ends:
     """Return the ends for n samples that are uniform on the sphere, n and d large alike.
 
     K = (f(0) + f''(0) / 2d) 1 1ᵀ + f'(0) X Xᵀ + (1 - f(0) - f'(0)) I up to a vanishing norm (El
-    Karoui 2010, Theorem 2.1), for the kernel f = 1 - ``distances``: `random_inputs.uniform`
-    without the degrees from 2 on, whose harmonics are by far more than n.
+    Karoui 2010, Theorem 2.1), for the kernel f = 1 - ``distances``:
+    `random_matrix_predictions.uniform` without the degrees from 2 on, whose harmonics are by far
+    more than n.
     """
     at = distances(np.array([1 - STEP, 1.0, 1 + STEP]))
     mean, slope = 1 - float(at[1]), float(at[2] - at[0]) / (2 * STEP)

@@ -3,11 +3,11 @@
 Gaussian features z_j of variances s_j, scaled to norm 1, have cosines of variance 1/d with an
 effective dimension d = 1 / Σ p_j², where p_j = E x_j² is the variance on the sphere. A kernel f of
 the cosine is taken to have the weights c_k that it has on a round sphere of that dimension, see
-`random_inputs`: degree 1 then has the eigenvalues c_1 p_j, and degree k > 1 has c_k in proportion
-to the products of k of the s_j, as polynomials of Gaussian features have (Liang, Rakhlin & Zhai
-2020, "On the multiple descent of minimum-norm interpolants", Section 2). Each eigenvalue of the
-population is a part of the free sum, so that the law of `random_inputs` stays as it is. On a round
-sphere this is that law; elsewhere it is an approximation, better the larger d is.
+`random_matrix_predictions`: degree 1 then has the eigenvalues c_1 p_j, and degree k > 1 has c_k in
+proportion to the products of k of the s_j, as polynomials of Gaussian features have (Liang, Rakhlin
+& Zhai 2020, "On the multiple descent of minimum-norm interpolants", Section 2). Each eigenvalue of
+the population is a part of the free sum, so that the law of `random_matrix_predictions` stays as it
+is. On a round sphere this is that law; elsewhere it is an approximation, better the larger d is.
 """
 
 from functools import lru_cache
@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ntk_conditioning.kernels.tabulated import Distances
-from ntk_conditioning.theory.random_inputs import Ends, harmonics, spectrum
+from ntk_conditioning.kernels.interpolated_kernels import Distances
+from ntk_conditioning.theory.random_matrix_predictions import Ends, harmonics, spectrum
 
 Array = NDArray[np.float64]
 
@@ -35,8 +35,8 @@ def elliptical(distances: Distances, variances: ArrayLike, *, n: int, c: float =
 
     ``variances`` (d,) of the features of z before it is scaled to norm 1 need not sum to 1.
 
-    >>> from ntk_conditioning.kernels.tabulated import ntk_distances
-    >>> from ntk_conditioning.theory.random_inputs import uniform
+    >>> from ntk_conditioning.kernels.interpolated_kernels import ntk_distances
+    >>> from ntk_conditioning.theory.random_matrix_predictions import uniform
     >>> from ntk_conditioning.networks import activations
     >>> relu = ntk_distances(activations.get("relu"), 2)
     >>> round(elliptical(relu, [1.0] * 200, n=100).kappa / uniform(relu, n=100, d=200).kappa, 2)

@@ -34,13 +34,13 @@ def rounded_down(rate: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class Schedule:
     """Epochs over the samples, in steps of ``batch_size`` or of all (``"all"``).
 
     Networks are evaluated at the start, every ``evaluate_every`` epochs and at the end. A step is
     minus the rate times the gradient, plus ``momentum`` times the step before (heavy ball).
 
-    >>> Course(epochs=5, evaluate_every=2).evaluated
+    >>> Schedule(epochs=5, evaluate_every=2).evaluated
     [0, 2, 4, 5]
     """
 
@@ -56,7 +56,7 @@ class Course:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descent(Course):
+class Descent(Schedule):
     """A course with what only networks of torch modules are trained with.
 
     The rate is multiplied by ``decay_factor`` after each of the epochs ``decay_at``. With

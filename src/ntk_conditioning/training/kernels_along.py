@@ -19,7 +19,7 @@ from torch import Tensor
 from ntk_conditioning.kernels import modules
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.networks.statistics import freeze_statistics
-from ntk_conditioning.spectra.conditioning import KernelError, conditioning
+from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment
 
 #: What is measured, by the names of columns.

@@ -23,10 +23,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import hardshrink
 
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.tangents import Architecture, Tangent, tangent
-from ntk_conditioning.training.trainer import Group, Member, Part, Training, rows_of
+from ntk_conditioning.training.trainer import Group, NetworkSpec, Split, Training, rows_of
 
 #: Steps of outputs that are taken for none: of decided samples they become subnormal numbers, in
 #: which a processor multiplies many times slower.
@@ -44,10 +44,10 @@ class Linearised(Training):
         self,
         architecture: Architecture,
         loss: Loss,
-        members: Sequence[Member],
-        train: Mapping[int, Part],
+        members: Sequence[NetworkSpec],
+        train: Mapping[int, Split],
         *,
-        course: Course,
+        course: Schedule,
     ) -> None:
         self._architecture = architecture
         self._tangents: dict[int, Tangent] = {}  # by seed
@@ -80,7 +80,7 @@ class Linearised(Training):
             change += velocity
 
     def _gather(
-        self, group: Group, parts: Mapping[int, Part], rows: Mapping[int, Any]
+        self, group: Group, parts: Mapping[int, Split], rows: Mapping[int, Any]
     ) -> tuple[Any, Tensor]:
         """Return the expansion at some of the samples of the members' only seed, and labels."""
         seed = self.members[group.numbers[0]].seed

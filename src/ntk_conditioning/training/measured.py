@@ -14,7 +14,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import Team
 from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers
-from ntk_conditioning.training.trainer import Part, Training
+from ntk_conditioning.training.trainer import Split, Training
 
 
 class Measured(Training):
@@ -59,7 +59,7 @@ class Measured(Training):
 
     @abstractmethod
     def _sharpness(
-        self, group: Any, place: int, block: Part, *, start: np.random.Generator
+        self, group: Any, place: int, block: Split, *, start: np.random.Generator
     ) -> float:
         """Return the sharpness of the member at a place of a group."""
 
@@ -75,7 +75,7 @@ class Measured(Training):
             for name, value in numbers.items():
                 self.metrics[name][epoch, number] = value
 
-    def _block(self, seed: int) -> Part:
+    def _block(self, seed: int) -> Split:
         """Return the samples on which kernels of a seed are measured."""
         rows = torch.from_numpy(generator(seed, "blocks").permutation(self._n)[: self.block_size])
-        return Part(*(t[rows.to(t.device)] for t in self._train[seed]))
+        return Split(*(t[rows.to(t.device)] for t in self._train[seed]))

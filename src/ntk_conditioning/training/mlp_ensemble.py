@@ -20,14 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.cuda_graphs import Recorded, waits
+from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.kernels_along import sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of_same_bits
-from ntk_conditioning.training.recorded import Recorded, waits
 from ntk_conditioning.training.tangents import Architecture, mlp_kernel, mlp_outputs
-from ntk_conditioning.training.trainer import Group, Member, Part
+from ntk_conditioning.training.trainer import Group, NetworkSpec, Split
 
 
 class Ensemble(Measured):
@@ -40,11 +40,11 @@ class Ensemble(Measured):
         self,
         architecture: Architecture,
         loss: Loss,
-        members: Sequence[Member],
-        train: Mapping[int, Part],
-        test: Mapping[int, Part] | None = None,
+        members: Sequence[NetworkSpec],
+        train: Mapping[int, Split],
+        test: Mapping[int, Split] | None = None,
         *,
-        course: Course,
+        course: Schedule,
         together: bool = False,
     ) -> None:
         self._architecture, self._together = architecture, together
@@ -133,7 +133,7 @@ class Ensemble(Measured):
         return mlp_kernel(weights, self._architecture.activation, x.double())
 
     def _sharpness(
-        self, group: Group, place: int, block: Part, *, start: np.random.Generator
+        self, group: Group, place: int, block: Split, *, start: np.random.Generator
     ) -> float:
         weights = [w[place].clone().requires_grad_() for w in group.kind("weights")]
 

@@ -21,7 +21,7 @@ from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import frozen, module_kernel, sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.trainer import Group, Member, Part
+from ntk_conditioning.training.trainer import Group, NetworkSpec, Split
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
@@ -56,9 +56,9 @@ class ModuleEnsemble(Measured):
         self,
         make: Callable[[np.random.Generator], Network],
         loss: Loss,
-        members: Sequence[Member],
-        train: Mapping[int, Part],
-        test: Mapping[int, Part] | None = None,
+        members: Sequence[NetworkSpec],
+        train: Mapping[int, Split],
+        test: Mapping[int, Split] | None = None,
         *,
         descent: Descent,
     ) -> None:
@@ -150,7 +150,7 @@ class ModuleEnsemble(Measured):
         return module_kernel(frozen(group.network, x), x)
 
     def _sharpness(
-        self, group: _Trained, place: int, block: Part, *, start: np.random.Generator
+        self, group: _Trained, place: int, block: Split, *, start: np.random.Generator
     ) -> float:
         network = frozen(group.network, block.x)
         pairs = [(p, s) for s, group in network.rate_groups().items() for p in group]

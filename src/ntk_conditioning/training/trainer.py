@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import Team
-from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.losses import Loss
 
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
@@ -41,14 +41,14 @@ class StateError(UserError):
     """A state is one of another ensemble."""
 
 
-class Member(NamedTuple):
+class NetworkSpec(NamedTuple):
     """A network of an ensemble: its seed and its learning rate."""
 
     seed: int
     rate: float
 
 
-class Part(NamedTuple):
+class Split(NamedTuple):
     """Samples ``x`` (n, d) with labels ``y`` (n,) from 0 on; networks get their type and place."""
 
     x: Tensor
@@ -97,11 +97,11 @@ class Training(ABC):
     def __init__(
         self,
         loss: Loss,
-        members: Sequence[Member],
-        train: Mapping[int, Part],
-        test: Mapping[int, Part] | None,
+        members: Sequence[NetworkSpec],
+        train: Mapping[int, Split],
+        test: Mapping[int, Split] | None,
         *,
-        course: Course,
+        course: Schedule,
     ) -> None:
         self.members, self.course, self.epoch = tuple(members), course, 0
         shape = (course.epochs + 1, len(members))
@@ -269,24 +269,24 @@ class Training(ABC):
         return torch.split(order.to(self._like.device), self._batch)
 
     def _gather(
-        self, group: Group, parts: Mapping[int, Part], rows: Mapping[int, Any]
+        self, group: Group, parts: Mapping[int, Split], rows: Mapping[int, Any]
     ) -> tuple[Tensor, Tensor]:
         """Return some of the samples of the members' seeds, with an axis for members if several."""
         seeds = [self.members[number].seed for number in group.numbers]
-        drawn = {s: Part(*(rows_of(t, rows[s]) for t in parts[s])) for s in set(seeds)}
+        drawn = {s: Split(*(rows_of(t, rows[s]) for t in parts[s])) for s in set(seeds)}
         first = drawn[seeds[0]]
         if len(seeds) == 1:
             return first
         if isinstance(rows[seeds[0]], slice) and len({id(part) for part in parts.values()}) == 1:
-            return Part(*(t.expand(len(seeds), *t.shape) for t in first))  # nothing is copied
-        return Part(*map(torch.stack, zip(*(drawn[seed] for seed in seeds), strict=True)))
+            return Split(*(t.expand(len(seeds), *t.shape) for t in first))  # nothing is copied
+        return Split(*map(torch.stack, zip(*(drawn[seed] for seed in seeds), strict=True)))
 
     def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
         """Return a function's values for parts of the samples, without gradients."""
         return map(function, parts)
 
     @torch.no_grad()
-    def _evaluate(self, group: Group, name: str, parts: Mapping[int, Part]) -> None:
+    def _evaluate(self, group: Group, name: str, parts: Mapping[int, Split]) -> None:
         n = len(next(iter(parts.values())).x)
         loss = correct = cosines = squares = torch.zeros((), dtype=torch.float64)
         first, varies = None, torch.zeros((), dtype=torch.bool)

@@ -25,7 +25,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import TABLES
 from ntk_workflow import comparison
 from ntk_workflow.bundle.archive import files_by_name
-from ntk_workflow.config import SCHEMAS, own_programs, read_yaml, schema_errors
+from ntk_workflow.config import SCHEMAS, read_yaml, schema_errors, user_programs
 
 #: This checkout, whose notebooks and programs a bundle is verified with.
 ROOT = SCHEMAS.parent
@@ -198,7 +198,7 @@ def run_workflow(
     results: Path, config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
 ) -> None:
     """Let this checkout's workflow, with a bundle's config, make files; or `UserError`."""
-    if own := own_programs(config):
+    if own := user_programs(config):
         raise UserError(
             f"its run needs {own[0]}, and verification runs no Python of a bundle: read "
             f"that file, then snakemake --configfile results/{results.name}/record/config.yaml"

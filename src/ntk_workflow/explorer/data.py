@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ntk_conditioning.kernels.tabulated import tables as tabulated
+from ntk_conditioning.kernels.interpolated_kernels import tables as tabulated
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory import liu2023relu
 from ntk_conditioning.training.curves import POINT_KEYS

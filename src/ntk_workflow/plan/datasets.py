@@ -51,7 +51,7 @@ def parts(run: Run, dataset: str, draw: str) -> list[str]:
     """Return the files of a dataset for the program that reads them, as PART=FILE."""
     files = local_files(run, dataset, "test" if draw == "test" else "train")
     if run.catalogue[dataset]["reader"] == SPEECH:
-        files = {"features": run.placed(run.path("features", f"{dataset}.npz"))}
+        files = {"features": run.with_prefix(run.path("features", f"{dataset}.npz"))}
     return [f"{part}={path}" for part, path in files.items()]
 
 
@@ -60,7 +60,7 @@ def entry(run: Run, dataset: str) -> str:
     return repr(sorted(catalogue.content(run.catalogue[dataset]).items()))
 
 
-def own_content(run: Run, dataset: str) -> list[str]:
+def user_content(run: Run, dataset: str) -> list[str]:
     """Return digests of a user's own file and alignments; the catalogue has all others'."""
     entry = run.catalogue[dataset]
     places = (entry.get("path"), entry.get("options", {}).get("alignments"))

@@ -73,10 +73,10 @@ def notebook_parameters(run: Run, figure: str) -> list[str]:
     """Return a notebook's parameters as NAME=VALUE: its tables, config values, files to write."""
     values: dict[str, Any] = {}
     for table, paths in tables_of(run, figure).items():
-        placed = [*map(run.placed, paths)]
-        values[f"{table}_table"] = placed[0] if len(placed) == 1 else placed
+        shown = [*map(run.with_prefix, paths)]
+        values[f"{table}_table"] = shown[0] if len(shown) == 1 else shown
     values |= {key: run.config[key] for key in run.figures[figure].get("parameters", [])}
-    pdf, png = map(run.placed, files(run, figure))
+    pdf, png = map(run.with_prefix, files(run, figure))
     return to_words(values | {"pdf": pdf, "png": png})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from ntk_workflow.config import own_programs
+from ntk_workflow.config import user_programs
 from ntk_workflow.plan import figures
 from ntk_workflow.plan.rows import code
 from ntk_workflow.plan.trainings import TRAINING_TABLES, has_table
@@ -32,7 +32,7 @@ def all_code(run: Run) -> str:
     """Return the digest of all that computes: programs, notebooks, the user's own files."""
     programs = sorted(f"scripts/{path.name}" for path in run.source.glob("scripts/*.py"))
     notebooks = [f"notebooks/{figure}.ipynb" for figure in run.figures]
-    return code(run, programs + notebooks, own_programs(run.config))
+    return code(run, programs + notebooks, user_programs(run.config))
 
 
 def results(run: Run) -> list[str]:
@@ -56,7 +56,7 @@ def outside(run: Run, files: Sequence[str]) -> list[str]:
 
 def source_files(run: Run) -> list[str]:
     """Return the files and folders of the workflow's source, with the user's programs."""
-    return [*(f"{run.home}{name}" for name in SOURCE), *outside(run, own_programs(run.config))]
+    return [*(f"{run.home}{name}" for name in SOURCE), *outside(run, user_programs(run.config))]
 
 
 def source_content(run: Run) -> str:

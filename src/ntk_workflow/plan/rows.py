@@ -71,7 +71,7 @@ def options(section: Mapping[str, Any], *keys: str) -> list[str]:
     return words
 
 
-def own_activation_files(run: Run, names: Iterable[str]) -> list[str]:
+def user_activation_files(run: Run, names: Iterable[str]) -> list[str]:
     """Return the files that register activations; none if all ``names`` are the package's own."""
     built_in = {activations.base_name(name) for name in names} <= BUILT_IN
     return [] if built_in else list(run.config["activation_files"])
@@ -79,7 +79,7 @@ def own_activation_files(run: Run, names: Iterable[str]) -> list[str]:
 
 def activation_options(run: Run, names: Iterable[str]) -> list[str]:
     """Return activations as options, with the files that register those of the user's own."""
-    files = own_activation_files(run, names)
+    files = user_activation_files(run, names)
     return ["--activation", *names, *(f"--activation-file={file}" for file in files)]
 
 

@@ -11,7 +11,7 @@ from ntk_conditioning import memory
 from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import sha256
-from ntk_workflow import allocation
+from ntk_workflow import slurm_limits
 
 
 def available_memory(device: str = "cpu") -> int:
@@ -20,7 +20,7 @@ def available_memory(device: str = "cpu") -> int:
         import torch  # takes seconds, and kernels of infinite width do without
 
         return torch.cuda.mem_get_info()[0]
-    return int(min(memory.available_bytes(), allocation.granted_bytes()))
+    return int(min(memory.available_bytes(), slurm_limits.granted_bytes()))
 
 
 def samples_by_seed(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.data.subsets import draw_blocks
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.block_kernels import BlockKernel
-from ntk_conditioning.spectra.conditioning import spectra_row
+from ntk_conditioning.spectra.condition_numbers import spectra_row
 from ntk_workflow import cli
 
 #: What an error of a kernel that does not fit ends with.

@@ -15,7 +15,7 @@ from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.threads import Team
 from ntk_conditioning.training.trainer import StateError, Training
 from ntk_workflow.cli import log
-from ntk_workflow.progress import progress
+from ntk_workflow.progress_bars import progress
 
 #: A scheduler that ends a job sends the first and waits half a minute; a user's Ctrl-C the second.
 SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -19,10 +19,10 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.networks.mlp import MLP, init_mlp, is_linear, linear_factor
 from ntk_conditioning.networks.modules import Network, make_network
-from ntk_conditioning.networks.own import OwnModel, make_own_network
 from ntk_conditioning.networks.statistics import freeze_statistics
+from ntk_conditioning.networks.user_models import UserModel, make_user_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra import conditioning
+from ntk_conditioning.spectra import condition_numbers
 from ntk_conditioning.training.curves import along_rows, curve_rows
 from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.kernels_along import module_kernel
@@ -31,7 +31,7 @@ from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import Member, Part
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_workflow.cli import log
 from ntk_workflow.trainings.data import LabelledSamples
 from ntk_workflow.trainings.settings import Image, Rates, TrainingSettings
@@ -50,7 +50,7 @@ class TrainingTask:
     """
 
     names: Mapping[str, Any]
-    own: OwnModel | None
+    own: UserModel | None
     settings: TrainingSettings
     samples: LabelledSamples
 
@@ -73,21 +73,21 @@ class TrainingTask:
         return self.settings.image if images else None
 
     def make(self, rng: np.random.Generator, *, dtype: torch.dtype = torch.float32) -> Network:
-        return make_modules(self.names["model"], self.own, rng, **self.size, dtype=dtype)
+        return new_network(self.names["model"], self.own, rng, **self.size, dtype=dtype)
 
     def loss(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Loss:
         kind: Any = {"outputs": self.settings.outputs, "classes": self.samples.classes}
         return make_loss(self.settings.loss, **kind, dtype=dtype, device=device)
 
-    def part(self, data: PreparedSamples, dtype: torch.dtype, device: Any = "cpu") -> Part:
+    def part(self, data: PreparedSamples, dtype: torch.dtype, device: Any = "cpu") -> Split:
         """Return samples as the networks take them."""
         x = as_seen(data.x, self.image).to(dtype=dtype)
-        return Part(x.to(device), torch.from_numpy(data.y).to(device))
+        return Split(x.to(device), torch.from_numpy(data.y).to(device))
 
 
-def make_modules(name: str, own: OwnModel | None, rng: np.random.Generator, **size: Any) -> Network:
+def new_network(name: str, own: UserModel | None, rng: np.random.Generator, **size: Any) -> Network:
     """Return a network of torch's modules, built in or the user's own."""
-    return make_own_network(own, rng, **size) if own else make_network(name, rng, **size)
+    return make_user_network(own, rng, **size) if own else make_network(name, rng, **size)
 
 
 def takes_images(name: str) -> bool:
@@ -111,7 +111,7 @@ def initial_network(
     *,
     seed: int,
     image: Image | None,
-    own: OwnModel | None = None,
+    own: UserModel | None = None,
     **size: Any,
 ) -> tuple[MLP | Network, Tensor]:
     """Return a network with one output at initialisation, and samples (n, d) as it takes them.
@@ -122,7 +122,7 @@ def initial_network(
     size |= {"d": x.shape[1], "dtype": torch.float64}
     if not kind_of(name).by_modules:
         return init_mlp(**size, generator=rng), torch.from_numpy(x)
-    network = make_modules(name, own, rng, **size, image=image, outputs=1)
+    network = new_network(name, own, rng, **size, image=image, outputs=1)
     seen = as_seen(x, image if takes_images(name) else None)
     freeze_statistics(network, seen)
     return network, seen
@@ -142,10 +142,10 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
         network, seen = initial_network(task.names["model"], block, seed=seed, **kind)
         if isinstance(network, MLP) and is_linear(network):
             gradients = linear_factor(network, seen).numpy()
-            spectrum = conditioning.conditioning_from_factor(gradients)
+            spectrum = condition_numbers.conditioning_from_factor(gradients)
         else:
             k = ntk(network, seen) if isinstance(network, MLP) else module_kernel(network, seen)
-            spectrum = conditioning.conditioning(k.numpy())
+            spectrum = condition_numbers.conditioning(k.numpy())
         critical = 2 * len(block) / spectrum.lambda_max
         log.info("seed %d: critical learning rate %.4g", seed, critical)
         rows.append(
@@ -163,7 +163,7 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Mea
     On a GPU the products of all networks of mlp are computed together, see `Ensemble`.
     """
     settings, samples, dtype = task.settings, task.samples, getattr(torch, task.settings.dtype)
-    members = [Member(seed, rate) for (seed, _), rate in rates.items()]
+    members = [NetworkSpec(seed, rate) for (seed, _), rate in rates.items()]
     every = {id(data): data for data in (*samples.train.values(), *samples.test.values())}
     parts = {key: task.part(data, dtype, device) for key, data in every.items()}  # seeds share them
     train = {seed: parts[id(samples.train[seed])] for seed in settings.seeds}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Linearised, expansions
@@ -20,7 +20,7 @@ from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.predicted_times import SHARES, known, time_columns, times
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.tangents import mlp_kernel, mlp_outputs, tangent
-from ntk_conditioning.training.trainer import Member, Part, Training
+from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.trainings.networks import Rows, TrainingTask
 
 #: Samples of the kernel that is described, at most, and eigenvalues at which label energy is given.
@@ -43,7 +43,7 @@ def initial_kernel(
     return mlp_outputs(*mlp).numpy(), k.numpy()
 
 
-def describe(task: TrainingTask, seed: int, part: Part) -> dict[str, Any]:
+def describe(task: TrainingTask, seed: int, part: Split) -> dict[str, Any]:
     """Return the columns of the kernel at initialisation and of the labels in it."""
     block = generator(seed, "blocks").permutation(len(part.x))[:MOST_SAMPLES]
     f, k = initial_kernel(task, seed, part.x[block], "mean_of_kernels")
@@ -64,7 +64,7 @@ def describe(task: TrainingTask, seed: int, part: Part) -> dict[str, Any]:
     }
 
 
-def predict(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -> Rows:
+def predict(task: TrainingTask, seed: int, part: Split, rates: Sequence[float]) -> Rows:
     """Return each rate's prediction for a seed's network.
 
     For plain full-batch descent on the square loss it is a sum over eigenvectors; otherwise the
@@ -84,7 +84,7 @@ def predict(task: TrainingTask, seed: int, part: Part, rates: Sequence[float]) -
             row = {"method": "eigenvectors", "predicted_loss": curve.tolist()}
             rows.append(row | time_columns(when, prefix="predicted_"))
         return rows
-    common = (loss, [Member(seed, rate) for rate in rates], {seed: part})
+    common = (loss, [NetworkSpec(seed, rate) for rate in rates], {seed: part})
     ensemble: Training
     if kind_of(task.names["model"]).by_modules:
         make = expansions(partial(task.make, dtype=torch.float64))

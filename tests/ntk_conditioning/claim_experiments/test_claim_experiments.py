@@ -20,7 +20,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.feedforward import draw_network
-from ntk_conditioning.transition.linearity import Expansion
+from ntk_conditioning.transition.linearisation import Expansion
 from ntk_workflow.claims.checking import FAILS, HOLDS, UNDER_A_CONDITION, check
 from ntk_workflow.claims.papers import load
 from tests.ntk_conditioning.gradients import explicit_gradients

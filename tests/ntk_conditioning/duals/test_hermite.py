@@ -9,7 +9,7 @@ from scipy import stats
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.duals.hermite import expand, expansion
-from ntk_conditioning.duals.length_map import bias, length_map, length_map_slope
+from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
-from ntk_conditioning.angles.min_angle import UnresolvedGradientError
+from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Products, factor_bytes, panel_rows
 from ntk_conditioning.networks.mlp import MLP, NotLinearError, forward, linear_embedding_map
-from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
+from ntk_conditioning.spectra.condition_numbers import conditioning, conditioning_from_factor
 from tests.ntk_conditioning.gradients import float32_products, inputs, network, precisions
 
 # Two float64 routes to one sum of some thousand products.

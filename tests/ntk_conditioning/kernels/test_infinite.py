@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite, infinite_network
-from ntk_conditioning.kernels.infinite import Layer, SamplesError, UnresolvedKernelError
+from ntk_conditioning.kernels.infinite import InfiniteNetwork, SamplesError, UnresolvedKernelError
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import (
     erf_layer,
@@ -78,7 +78,7 @@ def test_gradients_have_norm_squared_l_plus_1_and_linear_ones_the_angles_of_inpu
     """liu2023relu, Eqs. (39) and (21), where Corollary 3.2 prints (L+1)², and Corollary 4.2."""
     x = samples(9, 4, spread=1.0)
     x[1] = x[0] + 1e-9 * x[2]
-    layer, gram = Layer(x, depth=depth, activation=name), x @ x.T
+    layer, gram = InfiniteNetwork(x, depth=depth, activation=name), x @ x.T
     np.testing.assert_allclose(np.diag(layer.ntk), (depth + 1) * np.diag(gram), rtol=1e-14)
     np.testing.assert_allclose(np.diag(layer.nngp), np.diag(gram), rtol=1e-14)
     assert layer.error == 0
@@ -143,7 +143,9 @@ depths = st.integers(0, 6)
 @example(x=samples(4, 4, spread=1.0), name="selu", depth=2)
 def test_kernels_are_symmetric_positive_and_follow_the_order_of_samples(x, name, depth):
     order = np.random.default_rng(depth).permutation(len(x))
-    layer, permuted = (Layer(each, depth=depth, activation=name) for each in (x, x[order]))
+    layer, permuted = (
+        InfiniteNetwork(each, depth=depth, activation=name) for each in (x, x[order])
+    )
     for k, other in ((layer.ntk, permuted.ntk), (layer.nngp, permuted.nngp)):
         np.testing.assert_array_equal(k, k.T)
         eigenvalues = np.linalg.eigvalsh(k)
@@ -175,11 +177,13 @@ def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
     x = samples(8, 4, spread=0.5)
     x[6] = x[0] * (1 + 1e-9)
     x[5] = x[1]
-    whole = Layer(x, depth=2, activation=name)
+    whole = InfiniteNetwork(x, depth=2, activation=name)
     for tile in (infinite_network.TILE, 4):
         monkeypatch.setattr(infinite_network, "TILE", tile)
         monkeypatch.setattr(infinite_network, "GATHERED", 4 * tile)
-        layer, block = (Layer(*each, depth=2, activation=name) for each in ((x,), (x[:3], x[3:])))
+        layer, block = (
+            InfiniteNetwork(*each, depth=2, activation=name) for each in ((x,), (x[:3], x[3:]))
+        )
         for kernel in ("ntk", "nngp"):
             expected = getattr(whole, kernel)
             close = {"rtol": 1e-12, "atol": 1e-14 * expected.max()}

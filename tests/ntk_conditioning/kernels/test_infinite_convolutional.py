@@ -100,7 +100,7 @@ def test_taps_that_reach_over_the_whole_image_and_single_ones(pooling):
 def test_single_pixels_are_fully_connected_and_depth_0_is_linear(name, pooling):
     x = images(6, 4, 1, 1)
     found = kernels(x, depths=[3], activation=name, pooling=pooling, kernel_size=1)[0]
-    layer = infinite.Layer(x[:, :, 0, 0], depth=3, activation=name)
+    layer = infinite.InfiniteNetwork(x[:, :, 0, 0], depth=3, activation=name)
     for k, expected in ((found.nngp, layer.nngp), (found.ntk, layer.ntk)):
         np.testing.assert_allclose(k, expected, rtol=0, atol=1e-13 * expected.max())
     x = images(6, 2, 3, 5)

@@ -71,7 +71,7 @@ def test_kernels_are_those_of_50_digits(name, depth, branch_scale, bias_scale):
 def test_plain_networks_without_biases_are_those_of_infinite(name):
     x = samples(7, 5)
     network = Network(x[:3], x[3:], depth=3, activation=name)
-    layer = infinite.Layer(x[:3], x[3:], depth=3, activation=name)
+    layer = infinite.InfiniteNetwork(x[:3], x[3:], depth=3, activation=name)
     np.testing.assert_allclose(network.nngp, layer.nngp, rtol=0, atol=1e-14 * layer.nngp.max())
     np.testing.assert_allclose(network.ntk, layer.ntk, rtol=0, atol=1e-14 * layer.ntk.max())
 

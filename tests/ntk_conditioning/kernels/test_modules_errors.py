@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ntk_conditioning import ntk
-from ntk_conditioning.kernels.subjects import (
+from ntk_conditioning.kernels.differentiated_modules import (
     InputsError,
     MixedSamplesError,
     ModuleError,

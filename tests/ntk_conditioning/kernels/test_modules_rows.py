@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ntk_conditioning import condition, ntk
-from ntk_conditioning.kernels.subjects import (
+from ntk_conditioning.kernels.differentiated_modules import (
     MixedSamplesError,
     ModuleError,
     OutputsError,

@@ -16,7 +16,7 @@ ACTIVATIONS = ("relu", "tanh", "erf", "selu", "normrelu")
 def test_empirical_kernels_converge_like_one_over_the_root_of_the_width():
     """Inputs of unequal norms, depth 2; root mean square of the relative error over seeds."""
     x = generator(1, "data").standard_normal((8, 6)) / np.sqrt(6)
-    layers = {name: infinite.Layer(x, depth=2, activation=name) for name in ACTIVATIONS}
+    layers = {name: infinite.InfiniteNetwork(x, depth=2, activation=name) for name in ACTIVATIONS}
     squares = {name: np.zeros((len(WIDTHS), 2)) for name in ACTIVATIONS}
     for row, width in enumerate(WIDTHS):
         for seed in range(24):

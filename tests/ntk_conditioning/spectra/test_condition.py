@@ -6,7 +6,7 @@ import torch
 
 import ntk_conditioning
 from ntk_conditioning import condition
-from ntk_conditioning.spectra.conditioning import Conditioning, conditioning
+from ntk_conditioning.spectra.condition_numbers import Conditioning, conditioning
 
 
 def test_a_tensor_and_an_array_give_the_numbers_of_the_spectrum():

@@ -14,9 +14,9 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.spectra import conditioning as spectra
 from ntk_conditioning.spectra import extremal_eigenvalues, factorisations
-from ntk_conditioning.spectra.conditioning import KernelError, conditioning
+from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.spectra.panel_matrix import PanelMatrix, scratch_bytes
+from ntk_conditioning.spectra.symmetric_storage import PanelMatrix, scratch_bytes
 from tests.ntk_conditioning.references import exact_extremes, kernel
 
 EPS = float(np.finfo(np.float64).eps)

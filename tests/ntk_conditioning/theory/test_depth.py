@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from ntk_conditioning.kernels.tabulated import ntk_distances
+from ntk_conditioning.kernels.interpolated_kernels import ntk_distances
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.depth import close_gain, deep_rate, far_samples, phase
-from ntk_conditioning.theory.random_inputs import uniform
+from ntk_conditioning.theory.random_matrix_predictions import uniform
 
 SMOOTH = ["erf", "tanh", "gelu", "sigmoid", "softplus", "normalized_sigmoid"]
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from ntk_conditioning.kernels.tabulated import tables
+from ntk_conditioning.kernels.interpolated_kernels import tables
 from ntk_conditioning.networks import activations
-from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
+from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory.elliptical_inputs import elliptical, on_sphere, power_law
-from ntk_conditioning.theory.random_inputs import equicorrelated, uniform
+from ntk_conditioning.theory.random_matrix_predictions import equicorrelated, uniform
 from ntk_conditioning.theory.sphere import SHAPES
 
 

@@ -10,12 +10,12 @@ from sklearn.datasets import load_digits
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.training import trainer
-from ntk_conditioning.training.descent import Course, Descent
+from ntk_conditioning.training.descent import Descent, Schedule
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import Member, Part
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -29,15 +29,18 @@ Y = torch.from_numpy(DIGITS.target[:200])
 def mlp(rates, *, depth=3, width=32, seed=1, x=X, y=Y, together=False, **course) -> Ensemble:
     network = Architecture(depth, width, activations.get("relu"))
     loss = make_loss("square", outputs="scalar", classes=10, dtype=x.dtype)
-    members, course = [Member(seed, rate) for rate in rates], Course(**{"epochs": 12} | course)
-    return Ensemble(network, loss, members, {seed: Part(x, y)}, course=course, together=together)
+    members, course = (
+        [NetworkSpec(seed, rate) for rate in rates],
+        Schedule(**{"epochs": 12} | course),
+    )
+    return Ensemble(network, loss, members, {seed: Split(x, y)}, course=course, together=together)
 
 
 def modules(rates, name="fc", *, depth=3, width=32, **descent) -> ModuleEnsemble:
     size = {"d": 64, "image": (8, 8, 1), "depth": depth, "width": width, "outputs": 10}
     kind = {"activation": activations.get("relu"), "dtype": torch.float32}
     loss = make_loss("cross_entropy", outputs="classes", classes=10, dtype=torch.float32)
-    members, train = [Member(1, rate) for rate in rates], {1: Part(X.reshape(-1, 1, 8, 8), Y)}
+    members, train = [NetworkSpec(1, rate) for rate in rates], {1: Split(X.reshape(-1, 1, 8, 8), Y)}
     network, descent = partial(make_network, name, **size, **kind), {"epochs": 12} | descent
     return ModuleEnsemble(network, loss, members, train, descent=Descent(**descent))
 

@@ -15,9 +15,9 @@ from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.conditioning import conditioning
+from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.training import tangents
-from ntk_conditioning.training.descent import Along, Course, Descent
+from ntk_conditioning.training.descent import Along, Descent, Schedule
 from ntk_conditioning.training.kernels_along import (
     ALONG,
     kernel_numbers,
@@ -29,26 +29,26 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.tangents import Architecture, mlp_kernel
-from ntk_conditioning.training.trainer import Member, Part
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.1, 0.4))
+MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.1, 0.4))
 IMAGE, N, BLOCK = (2, 3, 2), 14, 9
 LOSS = "cross_entropy", "classes"
 
 
-def parts() -> dict[int, Part]:
+def parts() -> dict[int, Split]:
     rng = np.random.default_rng(2)
     draws = {seed: torch.from_numpy(rng.standard_normal((N, 12))) for seed in (1, 5)}
-    return {seed: Part(x, torch.arange(N) % 3) for seed, x in draws.items()}
+    return {seed: Split(x, torch.arange(N) % 3) for seed, x in draws.items()}
 
 
-def block(seed: int, part: Part) -> Part:
+def block(seed: int, part: Split) -> Split:
     rows = generator(seed, "blocks").permutation(N)[:BLOCK]
-    return Part(part.x[rows], part.y[rows])
+    return Split(part.x[rows], part.y[rows])
 
 
 def networks(name: str):
@@ -70,11 +70,11 @@ def make(kind="mlp", *, along: Along | None = None, members=MEMBERS, epochs=6, *
     course = {"epochs": epochs, "batch_size": 5}
     if kind == "mlp":
         tanh = Architecture(2, 6, activations.get("tanh"))
-        ensemble = Ensemble(tanh, loss, members, given, course=Course(**course), **options)
+        ensemble = Ensemble(tanh, loss, members, given, course=Schedule(**course), **options)
     else:
         if kind.startswith("resnet"):
             images = {s: part.x.reshape(N, *IMAGE).movedim(-1, 1) for s, part in given.items()}
-            given = {seed: Part(x, given[seed].y) for seed, x in images.items()}
+            given = {seed: Split(x, given[seed].y) for seed, x in images.items()}
         descent = Descent(**course, momentum=0.5)
         ensemble = ModuleEnsemble(networks(kind), loss, members, given, descent=descent)
     if along:
@@ -206,7 +206,7 @@ def test_measuring_leaves_no_trace_in_the_training_and_pauses_none_in_it(kind):
 
 
 def test_a_network_that_diverges_is_measured_no_more():
-    members = (Member(1, 0.1), Member(1, 1e6))
+    members = (NetworkSpec(1, 0.1), NetworkSpec(1, 1e6))
     ensemble = finish(make(along=Along(samples=BLOCK, points=4), members=members))
     assert ensemble.diverged.tolist()[0] == -1 < ensemble.diverged[1]
     late = ensemble.metrics["kernel_change"][ensemble.diverged[1] :, 1]

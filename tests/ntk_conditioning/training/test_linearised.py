@@ -10,7 +10,7 @@ from torch.func import functional_call, jacrev
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Course, Descent
+from ntk_conditioning.training.descent import Descent, Schedule
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Linearised, expansions
 from ntk_conditioning.training.losses import make_loss
@@ -18,7 +18,7 @@ from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.tangents import Architecture, tangent
-from ntk_conditioning.training.trainer import Member, Part
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.support.trainings import finish
 
 N, D, C = 14, 5, 3
@@ -43,7 +43,7 @@ class Plain(torch.nn.Module):
 def problem():
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.standard_normal((N, D)))
-    return Part(x, torch.from_numpy(rng.integers(0, C, N)))
+    return Split(x, torch.from_numpy(rng.integers(0, C, N)))
 
 
 def jacobian(network, x):
@@ -80,8 +80,8 @@ def explicit_curve(f, j, y, loss, course, *, seed, rate, start=0.0, pace=1.0):
 def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, name, batch, momentum, depth):
     network = Architecture(depth, 7, activations.get("tanh"))
     loss = make_loss(name, outputs="classes", classes=C, dtype=torch.float64)
-    course = Course(epochs=20, batch_size=batch, momentum=momentum)
-    members = [Member(seed, rate) for seed in (1, 2) for rate in (0.05, 0.2)]
+    course = Schedule(epochs=20, batch_size=batch, momentum=momentum)
+    members = [NetworkSpec(seed, rate) for seed in (1, 2) for rate in (0.05, 0.2)]
     ensemble = finish(
         Linearised(network, loss, members, dict.fromkeys((1, 2), problem), course=course)
     )
@@ -106,8 +106,8 @@ def test_expansions_of_modules_descend_as_their_explicit_jacobian_does(problem):
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((N, 2, 4, 4)))
     loss = make_loss("cross_entropy", outputs="classes", classes=C, dtype=torch.float64)
     course = Descent(epochs=5, batch_size=4, momentum=0.9, weight_decay=0.01)
-    data, make = {1: Part(x, problem.y)}, expansions(perturbed)
-    ensemble = finish(ModuleEnsemble(make, loss, [Member(1, 0.05)], data, descent=course))
+    data, make = {1: Split(x, problem.y)}, expansions(perturbed)
+    ensemble = finish(ModuleEnsemble(make, loss, [NetworkSpec(1, 0.05)], data, descent=course))
     network = perturbed(generator(1, "init"))
     f, j = jacobian(network, x)
     factors = {id(p): s for s, group in network.rate_groups().items() for p in group}
@@ -134,7 +134,7 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
     values, vectors = np.linalg.eigh(whole.kernel().numpy())
     residual = (loss.codes[problem.y].reshape(-1) - f).numpy()
     squares, rate = np.square(vectors.T @ residual), N / values[-1]
-    members, course = [Member(1, rate)], Course(epochs=200)
+    members, course = [NetworkSpec(1, rate)], Schedule(epochs=200)
     ensemble = finish(Linearised(network, loss, members, {1: problem}, course=course))
     curve = ensemble.metrics["train_loss"][:, 0]
     predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
@@ -151,11 +151,11 @@ def test_a_network_follows_its_prediction_the_closer_the_wider_it_is(problem):
     """Lee et al. (2019), Theorem 2.1: the distance falls at least like 1/sqrt(m)."""
     widths = [32, 128, 512]
     loss = make_loss("square", outputs="classes", classes=C, dtype=torch.float64)
-    members = [Member(seed, 0.3) for seed in range(4)]
+    members = [NetworkSpec(seed, 0.3) for seed in range(4)]
     parts = dict.fromkeys(range(4), problem)
     off = []
     for width in widths:
-        network, course = Architecture(2, width, activations.get("tanh")), Course(epochs=30)
+        network, course = Architecture(2, width, activations.get("tanh")), Schedule(epochs=30)
         real = Ensemble(network, loss, members, parts, course=course)
         expanded = Linearised(network, loss, members, parts, course=course)
         a, b = (finish(ensemble).metrics["train_loss"] for ensemble in (real, expanded))

@@ -14,12 +14,12 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import Team
 from ntk_conditioning.training import mlp_ensemble, mlp_layers, trainer
-from ntk_conditioning.training.descent import Course
+from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import Member, Part, StateError
+from ntk_conditioning.training.trainer import NetworkSpec, Split, StateError
 from tests.ntk_conditioning.references import plain_losses
 from tests.support.trainings import after, assert_same, finish
 
@@ -30,9 +30,9 @@ RELU, LEAKY = activations.get("relu"), activations.get("leaky_relu-0.2")
 LOSSES = ("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")
 CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
 #: Two seeds with three rates each.
-MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
+MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
 #: One that diverges, and with what it does so within two epochs; a ReLU network may die instead.
-DIVERGES = Member(5, 1e6)
+DIVERGES = NetworkSpec(5, 1e6)
 DIVERGENT = {"loss": SQUARE, "activation": LEAKY}
 #: Sizes that fill no block of a matrix product, so that a BLAS has edges to treat.
 UNEVEN = {"n": 50, "d": 5, "width": 33, "batch_size": 17, "epochs": 4}
@@ -40,10 +40,10 @@ UNEVEN = {"n": 50, "d": 5, "width": 33, "batch_size": 17, "epochs": 4}
 both_ways = pytest.mark.parametrize("together", [False, True])
 
 
-def part(seed, n, d=3, dtype=torch.double) -> Part:
+def part(seed, n, d=3, dtype=torch.double) -> Split:
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.standard_normal((n, d))).to(dtype)
-    return Part(x, torch.from_numpy(rng.permutation(n) % 3))
+    return Split(x, torch.from_numpy(rng.permutation(n) % 3))
 
 
 def make(members=MEMBERS, *, dtype=torch.double, together=False, **options) -> Ensemble:
@@ -57,7 +57,7 @@ def make(members=MEMBERS, *, dtype=torch.double, together=False, **options) -> E
         members,
         {seed: part(seed, n, d, dtype) for seed in seeds},
         {seed: part(100 + seed, n + 1, d, dtype) for seed in seeds},
-        course=Course(**course),
+        course=Schedule(**course),
         together=together,
     )
 
@@ -104,7 +104,11 @@ def test_training_is_that_of_a_loop_by_autograd(activation, depth, kind, momentu
     Autograd's network multiplies its scales in another order.
     """
     # rates by which nothing is rounded
-    members = [Member(1, 2.0**-6), Member(5, 2.0**-5)] if together else [Member(1, 2.0**-6)]
+    members = (
+        [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)]
+        if together
+        else [NetworkSpec(1, 2.0**-6)]
+    )
     options = {"depth": depth, "activation": activation, "loss": kind, "momentum": momentum}
     epochs = 2 if momentum else 1
     ensemble = make(members, n=7, epochs=epochs, together=together, **options)

@@ -17,21 +17,21 @@ from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.module_ensemble import PADDING as P
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble, crop_flip, draw_moves
-from ntk_conditioning.training.trainer import Member, Part
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
 from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 IMAGE, CROSS_ENTROPY = (6, 5, 2), ("cross_entropy", "classes")
-MEMBERS = tuple(Member(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
+MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
 SGD = {"momentum": 0.9, "weight_decay": 1e-2}
 
 
-def part(seed, n, dtype=torch.float64) -> Part:
+def part(seed, n, dtype=torch.float64) -> Split:
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.standard_normal((n, IMAGE[2], *IMAGE[:2]))).to(dtype)
-    return Part(x, torch.from_numpy(rng.permutation(n) % 3))
+    return Split(x, torch.from_numpy(rng.permutation(n) % 3))
 
 
 def networks(name: str, *, outputs=3, dtype=torch.float64):
@@ -70,7 +70,7 @@ def tied(rng, *, outputs):
 def test_training_is_that_of_a_loop_as_one_writes_it(loss, name):
     """With torch's SGD and MultiStepLR, and the loss by torch's functions."""
     decay = {"decay_at": (1, 3), "decay_factor": 0.3}
-    ensemble = make(name, [Member(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
+    ensemble = make(name, [NetworkSpec(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
     data, outputs = part(5, 11), 3 if loss == CROSS_ENTROPY else 1
     maker = name if callable(name) else networks(name, outputs=outputs)
     network = maker(generator(5, "init"))

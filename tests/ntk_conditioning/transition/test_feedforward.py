@@ -10,7 +10,7 @@ from ntk_conditioning.transition import feedforward, gradients
 from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.feedforward import FeedforwardNet, layers, outputs
 from ntk_conditioning.transition.gradients import gradient_products, layer_angles, spectral_norm
-from ntk_conditioning.transition.linearity import Expansion, hessian_norm, largest_terms
+from ntk_conditioning.transition.linearisation import Expansion, hessian_norm, largest_terms
 from tests.ntk_conditioning.gradients import explicit_gradients
 
 pytestmark = pytest.mark.usefixtures("one_thread")

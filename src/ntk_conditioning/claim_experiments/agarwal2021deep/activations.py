@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expand, expansion
-from ntk_conditioning.duals.length_map import bias, length_map, length_map_slope
+from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.calculus import gaussian_mean, gaussian_nodes
 from ntk_conditioning.networks.mlp import draw_weights

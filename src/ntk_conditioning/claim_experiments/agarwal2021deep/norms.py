@@ -17,7 +17,7 @@ from ntk_conditioning.claim_experiments import Array, Measurement, Measurements,
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.duals.closed_forms import angle_of, dual
 from ntk_conditioning.duals.hermite import Expansion, expand
-from ntk_conditioning.duals.length_map import length_map, length_map_slope
+from ntk_conditioning.duals.length_maps import length_map, length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.calculus import gaussian_mean, gaussian_nodes

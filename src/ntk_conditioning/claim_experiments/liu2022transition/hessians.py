@@ -24,7 +24,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2022transition as theory
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
 from ntk_conditioning.transition.gradients import gradient_products, lanczos, layer_angles
-from ntk_conditioning.transition.linearity import Expansion, hessian_norm, largest_terms
+from ntk_conditioning.transition.linearisation import Expansion, hessian_norm, largest_terms
 
 SMOOTH = ("tanh", "sigmoid", "softplus", "erf", "gelu")
 DRAWS = 20  # per seed, activation and kind of weights

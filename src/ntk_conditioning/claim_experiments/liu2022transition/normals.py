@@ -24,7 +24,7 @@ from ntk_conditioning.transition.gradients import (
     layer_angles,
     spectral_norm,
 )
-from ntk_conditioning.transition.linearity import Expansion
+from ntk_conditioning.transition.linearisation import Expansion
 
 D = 16
 WIDTHS = (64, 128, 256, 512)
@@ -151,14 +151,14 @@ def corollary_2(setting: Setting) -> Measurements:
         by_width = []
         for width in WIDTHS[:3]:
             net, x = network((width,) * 3, name, seed)
-            by_width.append(turns(net, moved(net, x), x))
+            by_width.append(rotations(net, moved(net, x), x))
             yield row("normals_turn", by_width[-1][0], depth=1, width=width, at=RADIUS)
         for layer in (2, 3):
             power = exponent(WIDTHS[:3], [means[layer - 1] for means in by_width])
             yield row("normals_turn_exponent", power, depth=layer)
 
 
-def turns(net: FeedforwardNet, moved: FeedforwardNet, x: Tensor) -> list[float]:
+def rotations(net: FeedforwardNet, moved: FeedforwardNet, x: Tensor) -> list[float]:
     """Return the mean 1 - cos between a neuron's normals in two networks, for all hidden layers."""
     products = (gradient_products(*each) for each in ((net, x), (moved, x), (net, x, moved)))
     means = []

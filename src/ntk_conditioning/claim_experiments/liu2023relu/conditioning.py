@@ -14,12 +14,12 @@ from scipy.spatial.distance import squareform
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.numerics import at_angle, exponent, network, on_sphere
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.along_depth import along_depth
+from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, draw_weights, linear_factor
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.conditioning import (
+from ntk_conditioning.spectra.condition_numbers import (
     Conditioning,
     UnresolvedError,
     conditioning,

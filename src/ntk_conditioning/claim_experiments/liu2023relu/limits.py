@@ -33,7 +33,7 @@ from ntk_conditioning.kernels.empirical import ntk, pair_angle
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.conditioning import conditioning, conditioning_from_factor
+from ntk_conditioning.spectra.condition_numbers import conditioning, conditioning_from_factor
 from ntk_conditioning.theory import liu2023relu as theory
 
 D = 8

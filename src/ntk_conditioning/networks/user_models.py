@@ -20,7 +20,7 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.architectures import Sizes
 from ntk_conditioning.networks.layers import Elementwise
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.networks.plugins import described, run_file
+from ntk_conditioning.networks.user_files import described, run_file
 
 #: What a function that builds networks is given.
 KEYWORDS = ("depth", "width", "activation", "shape", "outputs", "generator")
@@ -31,7 +31,7 @@ class OwnNetworkError(UserError):
 
 
 @dataclass(frozen=True)
-class OwnModel:
+class UserModel:
     """A kind of network of the user's own: ``build``, a ``function`` of a ``file``."""
 
     file: Path
@@ -53,14 +53,14 @@ class OwnNetwork(Network):
         return self.body(x), None
 
 
-def load(file: str | Path, function: str) -> OwnModel:
+def load(file: str | Path, function: str) -> UserModel:
     """Return the kind of network that a function of a Python file builds; the file is executed.
 
     Raises `PluginError` if there is no such file or it fails, `OwnNetworkError` if it has no such
     function or one that takes other arguments.
     """
     build: Any = getattr(run_file(file), function, None)
-    model = OwnModel(Path(file), function, build)
+    model = UserModel(Path(file), function, build)
     takes = f"write def {function}(*, {', '.join(KEYWORDS)})"
     if not callable(build):
         raise model.error(f"is not there; {takes}")
@@ -71,8 +71,8 @@ def load(file: str | Path, function: str) -> OwnModel:
     return model
 
 
-def make_own_network(
-    model: OwnModel,
+def make_user_network(
+    model: UserModel,
     rng: np.random.Generator,
     *,
     d: int,
@@ -107,10 +107,10 @@ def make_own_network(
     return OwnNetwork(module.to(dtype))
 
 
-def require_trainable(model: OwnModel, **size: Any) -> None:
+def require_trainable(model: UserModel, **size: Any) -> None:
     """Check that a function builds networks which can be trained reproducibly.
 
-    ``size`` is that of `make_own_network`, without the type.
+    ``size`` is that of `make_user_network`, without the type.
 
     Raises `OwnNetworkError` if it fails or returns no module, the module has no weights or some
     that are not finite, fails or has outputs of another shape than (n, outputs) for n samples, two
@@ -123,7 +123,7 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
             raise model.error(problem)
 
     first, again, other = (
-        make_own_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
+        make_user_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
         for seed in (1, 1, 2)
     )
     trainable = any(parameter.requires_grad for parameter in first.parameters())
@@ -147,7 +147,7 @@ def require_trainable(model: OwnModel, **size: Any) -> None:
     )
 
 
-def _outputs(model: OwnModel, network: OwnNetwork, n: int, **size: Any) -> Tensor:
+def _outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> Tensor:
     """Return the outputs (n, outputs) for normal samples; `OwnNetworkError` if there are none."""
     shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, *shape))).float()
@@ -165,14 +165,14 @@ def _outputs(model: OwnModel, network: OwnNetwork, n: int, **size: Any) -> Tenso
     return f
 
 
-def measure_sizes(model: OwnModel, **size: Any) -> Sizes:
+def measure_sizes(model: UserModel, **size: Any) -> Sizes:
     """Return the sizes of a network of the user's own, about, which is built and tried on a sample.
 
-    ``size`` is that of `make_own_network`, without the type. Matrices count once for each place
+    ``size`` is that of `make_user_network`, without the type. Matrices count once for each place
     where their module has outputs: an attention's products of tokens are left out.
     """
     rng = np.random.default_rng(0)
-    network = make_own_network(model, rng, **size, dtype=torch.float32).eval()
+    network = make_user_network(model, rng, **size, dtype=torch.float32).eval()
     layers: list[tuple[int, int]] = []  # multiply-adds and units
 
     def count(module: nn.Module, _: Any, output: Any) -> None:

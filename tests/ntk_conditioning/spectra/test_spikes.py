@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
+from ntk_conditioning.spectra.spikes import spike_and_bulk
 
 
 def distances(x):

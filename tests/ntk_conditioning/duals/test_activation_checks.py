@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning.duals.soundness import dual_errors, require_sound
+from ntk_conditioning.duals.activation_checks import dual_errors, require_sound
 from ntk_conditioning.networks import activations, calculus
 from ntk_conditioning.networks.activations import Activation, ActivationError, ShiftedReLU
 

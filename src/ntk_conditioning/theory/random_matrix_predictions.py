@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 
-from ntk_conditioning.kernels.tabulated import Distances
+from ntk_conditioning.kernels.interpolated_kernels import Distances
 
 Array = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ntk_conditioning.advice.advise import advise
 from ntk_conditioning.advice.drawing import draw
 from ntk_conditioning.advice.geometry import geometry
+from ntk_conditioning.advice.recommendations import advise
 from ntk_conditioning.advice.words import in_words
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
@@ -116,7 +116,7 @@ def test_the_phases_and_the_widths_are_told():
 def test_all_samples_are_predicted_from_a_block(monkeypatch):
     x = uniform(300, 24) + 0.5
     whole = advised(x, depths=(1, 4, 16))
-    monkeypatch.setattr("ntk_conditioning.advice.advise.BLOCK", 100)
+    monkeypatch.setattr("ntk_conditioning.advice.recommendations.BLOCK", 100)
     part = advised(x, depths=(1, 4, 16))
     keys = ["preparation", "activation", "depth"]
     both = part.predictions.merge(whole.predictions, on=keys, suffixes=("", "_exact"))

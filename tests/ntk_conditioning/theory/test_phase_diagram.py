@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.tabulated import tables
+from ntk_conditioning.kernels.interpolated_kernels import tables
 from ntk_conditioning.networks import activations
-from ntk_conditioning.theory.phase import PARAMETERS, RandomPlace, measure
+from ntk_conditioning.theory.phase_diagram import PARAMETERS, RandomPlace, measure
 
 
 def random_place(rng: np.random.Generator) -> tuple[RandomPlace, str, int]:
@@ -27,7 +27,7 @@ def test_the_map_is_right_at_a_hundred_random_places():
         sigma = activations.get(name)
         [row] = measure(place, sigma, tables(sigma, [depth]), seed=number)
         x = place.draw(number).samples
-        kernel = infinite.Layer(x, depth=depth, activation=name).ntk
+        kernel = infinite.InfiniteNetwork(x, depth=depth, activation=name).ntk
         kernel /= kernel[0, 0]
         found = np.linalg.eigvalsh(kernel)
         error = row["lambda_min_error"] + place.n * 1e-13

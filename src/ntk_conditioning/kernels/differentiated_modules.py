@@ -50,7 +50,7 @@ class ParametersError(UserError):
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class DifferentiatedModule:
     """A module and the parameters, by name, whose gradients make its kernel."""
 
     model: nn.Module
@@ -76,7 +76,7 @@ def first(model: nn.Module, made: Any) -> Any:
     return made[0] if isinstance(model, Network) else made
 
 
-def subject(model: nn.Module, selection: Selection | None) -> Subject:
+def subject(model: nn.Module, selection: Selection | None) -> DifferentiatedModule:
     """Return the module with the parameters selected.
 
     Raises `ParametersError` if there are none and `TrainingModeError`.
@@ -94,7 +94,7 @@ def subject(model: nn.Module, selection: Selection | None) -> Subject:
     chosen: dict[int, str] = {}
     for name, p in select(trainable, selection).items():
         chosen.setdefault(id(p), name)
-    return Subject(model, {name: trainable[name] for name in chosen.values()})
+    return DifferentiatedModule(model, {name: trainable[name] for name in chosen.values()})
 
 
 def _check(name: str, module: nn.Module) -> None:
@@ -201,7 +201,9 @@ def as_matrix(made: Any, n: int) -> Tensor:
     return matrix
 
 
-def _explained(error: Exception, subject: Subject, inputs: Sequence[Tensor]) -> UserError:
+def _explained(
+    error: Exception, subject: DifferentiatedModule, inputs: Sequence[Tensor]
+) -> UserError:
     """Return what is wrong with inputs, or with the module, that raises an error of them."""
     dtype = next(iter(subject.parameters.values())).dtype
     for t in inputs:

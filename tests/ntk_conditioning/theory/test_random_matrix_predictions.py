@@ -8,11 +8,11 @@ from scipy.optimize import brentq
 from scipy.spatial.distance import squareform
 from scipy.special import comb
 
-from ntk_conditioning.kernels.along_depth import along_depth
-from ntk_conditioning.kernels.tabulated import ntk_distances
+from ntk_conditioning.kernels.depth_profiles import along_depth
+from ntk_conditioning.kernels.interpolated_kernels import ntk_distances
 from ntk_conditioning.networks import activations
-from ntk_conditioning.theory import random_inputs, sphere
-from ntk_conditioning.theory.random_inputs import harmonics, spectrum, uniform
+from ntk_conditioning.theory import random_matrix_predictions, sphere
+from ntk_conditioning.theory.random_matrix_predictions import harmonics, spectrum, uniform
 
 
 def eigenvalues(x, *, activation: str, depth: int):
@@ -48,7 +48,9 @@ def test_uniform_samples_have_the_spectrum_of_the_laws(activation, depth, n, d):
 @pytest.mark.parametrize(("n", "d"), [(256, 1024), (512, 64)])
 def test_tilted_samples_have_the_spectrum_of_the_laws(shape, c, n, d):
     x = sphere.SHAPES[shape](np.random.default_rng(1), n=n, d=d, c=c).samples
-    law = getattr(random_inputs, shape)(ntk_distances(activations.get("relu"), 3), c, n=n, d=d)
+    law = getattr(random_matrix_predictions, shape)(
+        ntk_distances(activations.get("relu"), 3), c, n=n, d=d
+    )
     found = eigenvalues(x, activation="relu", depth=3)[::-1]
     spikes, (high, *_) = np.split(found, [len(law.spikes)])
     assert found[-1] == pytest.approx(law.low, rel=0.05)

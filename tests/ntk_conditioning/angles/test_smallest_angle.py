@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ntk_conditioning.angles import min_angle as min_angle_module
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
-from ntk_conditioning.angles.min_angle import (
+from ntk_conditioning.angles.smallest_angle import (
     NonFiniteGradientError,
     UnresolvedGradientError,
     _Search,

@@ -5,7 +5,7 @@ import pytest
 
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
-from ntk_conditioning.training.repairs import prepared, repairs
+from ntk_conditioning.training.preconditioning import prepared, repairs
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def found():
 
 def kernel(x):
     x = x / np.sqrt(np.square(x).sum() / len(x))
-    return infinite.Layer(x, depth=2, activation="relu").ntk
+    return infinite.InfiniteNetwork(x, depth=2, activation="relu").ntk
 
 
 def unit(x):

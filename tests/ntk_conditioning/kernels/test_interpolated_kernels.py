@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ntk_conditioning.kernels.along_depth import along_depth
-from ntk_conditioning.kernels.tabulated import ntk_distances, tables
+from ntk_conditioning.kernels.depth_profiles import along_depth
+from ntk_conditioning.kernels.interpolated_kernels import ntk_distances, tables
 from ntk_conditioning.networks import activations
 
 DEPTHS = [0, 1, 7, 64]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.along_depth import along_depth
+from ntk_conditioning.kernels.depth_profiles import along_depth
 from tests.ntk_conditioning.references import erf_layer, relu_angles
 
 
@@ -30,7 +30,7 @@ def test_one_pass_is_the_recursion_of_every_depth(name, radius):
     depths = [0, 1, 3, 9]
     for found in along_depth(x, depths=reversed(depths), activation=name):
         assert found.depth == depths.pop(0)
-        layer = infinite.Layer(x, depth=found.depth, activation=name)
+        layer = infinite.InfiniteNetwork(x, depth=found.depth, activation=name)
         for kernel, correlations in ((layer.nngp, found.nngp), (layer.ntk, found.ntk)):
             error = np.abs(kernel[upper] / kernel[0, 0] - correlations.pairs).max()
             assert error <= 2 * correlations.error < 1e-11

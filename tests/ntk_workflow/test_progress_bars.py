@@ -2,13 +2,13 @@
 
 import re
 
-from ntk_workflow import progress
+from ntk_workflow import progress_bars
 
 
 def test_a_log_has_a_line_a_minute_with_the_time_that_is_left(monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
-    bar = progress.progress(total=10, initial=2, unit="epoch")
+    bar = progress_bars.progress(total=10, initial=2, unit="epoch")
     for done, seconds in ((2, 50), (3, 71), (4, 90), (5, 130), (6, 131), (8, 240)):
         now[0] = seconds
         bar.set_postfix_str(f"loss {done / 10}", refresh=False)
@@ -21,7 +21,9 @@ def test_a_log_has_a_line_a_minute_with_the_time_that_is_left(monkeypatch, capsy
 
 def test_a_terminal_has_a_bar_at_once_and_a_log_none_for_work_of_seconds(monkeypatch, capsys):
     for terminal in (False, True):
-        monkeypatch.setattr(progress.sys.stderr, "isatty", lambda it=terminal: it, raising=False)
-        for _ in progress.progress([1, 2, 3], unit="cell"):
+        monkeypatch.setattr(
+            progress_bars.sys.stderr, "isatty", lambda it=terminal: it, raising=False
+        )
+        for _ in progress_bars.progress([1, 2, 3], unit="cell"):
             pass
         assert ("3/3" in capsys.readouterr().err) == terminal

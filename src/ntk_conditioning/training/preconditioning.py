@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.angles.pairs import require_directions
-from ntk_conditioning.kernels.infinite_network import Layer
+from ntk_conditioning.kernels.infinite_network import InfiniteNetwork
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.spectra.conditioning import EPS, growth, resolution_floor, resolved_ratio
+from ntk_conditioning.spectra.condition_numbers import EPS, growth, resolution_floor, resolved_ratio
 from ntk_conditioning.spectra.labels import LabelSpectrum
 from ntk_conditioning.training.prediction import predicted_steps
 
@@ -74,13 +74,13 @@ def repairs(
         values, vectors = np.linalg.eigh(k)
         return _repaired(place, repair, removed, values, np.square(vectors.T @ y).sum(1))
 
-    plain = Layer(prepared(x, "none"), depth=depth, activation=activation).ntk
+    plain = InfiniteNetwork(prepared(x, "none"), depth=depth, activation=activation).ntk
     yield measured(NOTHING, "none", 0, plain, y)
     removals = [("top_directions", count) for count in directions]
     for repair, removed in [*((name, 0) for name in PREPARATIONS), *removals]:
         samples = prepared(x, repair, directions=removed)
         if samples.any(axis=1).all():
-            k = Layer(samples, depth=depth, activation=activation).ntk
+            k = InfiniteNetwork(samples, depth=depth, activation=activation).ntk
             yield measured(SAMPLES, repair, removed, k, y)
     # a basis of the functions whose mean is 0
     basis = np.linalg.qr(np.eye(len(plain))[:, 1:] - 1 / len(plain))[0]

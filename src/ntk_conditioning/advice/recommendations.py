@@ -12,16 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ntk_conditioning.advice.geometry import Geometry, geometry
-from ntk_conditioning.kernels import infinite, tabulated
+from ntk_conditioning.kernels import infinite, interpolated_kernels
 from ntk_conditioning.kernels.sampled import sampled_ntks
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
+from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory.depth import phase
 from ntk_conditioning.theory.finite_width import spread
-from ntk_conditioning.theory.phase import DataPlace
+from ntk_conditioning.theory.phase_diagram import DataPlace
 from ntk_conditioning.threads import Team
-from ntk_conditioning.training.repairs import Repaired, prepared, repairs
+from ntk_conditioning.training.preconditioning import Repaired, prepared, repairs
 
 Array = NDArray[np.float64]
 
@@ -157,7 +157,7 @@ def _predictions(
     """Return the predictions for an activation; ``closest`` is of all samples of the place."""
     drawn, everything = place.draw(seed), replace(place, n=len(place.x))
     w, rows = drawn.distances, []
-    for depth, function in tabulated.tables(sigma, depths).items():
+    for depth, function in interpolated_kernels.tables(sigma, depths).items():
         measured = spike_and_bulk(function(w), error=function.error(w, drawn.error))
         laws = []
         pairs = function(np.array([w.min(), closest]))
@@ -184,7 +184,7 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
     """Return `NETWORK_COLUMNS` of an activation and depth, for both widths."""
     sigma, depth = kind
     w = np.maximum(1 - (samples @ samples.T)[np.triu_indices(len(samples), 1)], 0)
-    function = tabulated.tables(sigma, [depth])[depth]
+    function = interpolated_kernels.tables(sigma, [depth])[depth]
     limit = spike_and_bulk(function(w), error=function.error(w, 1e-15)).kappa
     if limit is None:
         return []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from ntk_conditioning.spectra.conditioning import (
+from ntk_conditioning.spectra.condition_numbers import (
     KernelError,
     conditioning,
     conditioning_from_factor,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.networks import activations, own
+from ntk_conditioning.networks import activations, user_models
 
 EXAMPLE = Path(__file__).parents[3] / "docs/examples/own_network.py"
 HEAD = """\
@@ -33,7 +33,9 @@ def written(folder: Path, body: str) -> Path:
 
 def tried(path: Path, image=None) -> None:
     size = {"d": 64, "image": image, "depth": 2, "width": 8, "outputs": 3}
-    own.require_trainable(own.load(path, "build"), **size, activation=activations.get("relu"))
+    user_models.require_trainable(
+        user_models.load(path, "build"), **size, activation=activations.get("relu")
+    )
 
 
 # What stands below the def, or a file of its own -> how its line goes on after the file's name.
@@ -86,7 +88,7 @@ def test_a_mistake_is_one_line(tmp_path, body):
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match=r"absent\.py: no such Python file"):
-        own.load(tmp_path / "absent.py", "build")
+        user_models.load(tmp_path / "absent.py", "build")
 
 
 def test_torchs_usual_initialisation_can_be_kept(tmp_path):
@@ -103,9 +105,9 @@ def test_the_example_is_built_from_a_seed(dtype):
     """Two colours of 6 × 4 pixels: shape, type, sizes by hand, and weights of the gain's scale."""
     size = {"d": 48, "image": (6, 4, 2), "depth": 2, "width": 32, "outputs": 3}
     size["activation"] = activations.get("relu")
-    model = own.load(EXAMPLE, "build")
+    model = user_models.load(EXAMPLE, "build")
     one, other = (
-        own.make_own_network(model, np.random.default_rng(seed), **size, dtype=dtype)
+        user_models.make_user_network(model, np.random.default_rng(seed), **size, dtype=dtype)
         for seed in (1, 2)
     )
     f, u = one(torch.ones(5, 2, 6, 4, dtype=dtype))
@@ -113,7 +115,7 @@ def test_the_example_is_built_from_a_seed(dtype):
     assert not torch.equal(f, other(torch.ones(5, 2, 6, 4, dtype=dtype))[0])
     second = dict(one.named_parameters())["body.0.3.weight"]
     assert second.var().item() == pytest.approx(2 / (9 * 32), rel=0.1)  # 9216 weights
-    expected = own.measure_sizes(model, **size)
+    expected = user_models.measure_sizes(model, **size)
     convolutions, norms, head = 9 * 2 * 32 + 9 * 32 * 32, 2 * 2 * 32, 4 * 32 * 3
     assert expected.weights == convolutions + norms + head
     assert expected.products == 24 * convolutions + head

@@ -27,7 +27,7 @@ from ntk_conditioning.kernels.infinite_network import (
     EPS,
     EQUAL_NORMS,
     ROUNDING,
-    Layer,
+    InfiniteNetwork,
     SamplesError,
     resolved_dual,
 )
@@ -100,14 +100,15 @@ def along_depth(
     Raises:
         SamplesError: if the rows of ``x`` differ in norm, are fewer than two, or a depth is
             negative.
-        ZeroRowError, UnknownActivationError, UnresolvedKernelError: as `infinite_network.Layer`.
+        ZeroRowError, UnknownActivationError, UnresolvedKernelError: as
+            `infinite_network.InfiniteNetwork`.
 
     >>> [layer] = along_depth([[1.0, 0.0], [0.0, 1.0]], depths=[1], activation="relu")
     >>> (layer.nngp.pairs * np.pi).round(12)
     array([1.])
     """
     wanted = set(depths)
-    start = Layer(x, depth=min({0, *wanted}), activation=activation)
+    start = InfiniteNetwork(x, depth=min({0, *wanted}), activation=activation)
     norm, w, theta = _pairs_of_one_norm(start)
     e = w.copy()
     error = ntk_error = ROUNDING
@@ -143,7 +144,7 @@ def along_depth(
         error = next_error
 
 
-def _pairs_of_one_norm(start: Layer) -> tuple[float, Array, Array]:
+def _pairs_of_one_norm(start: InfiniteNetwork) -> tuple[float, Array, Array]:
     """Return the samples' norm, and the cosine distances and angles of the pairs i < j.
 
     The last is of a pair that is no pair of samples: its correlation is the largest absolute one of

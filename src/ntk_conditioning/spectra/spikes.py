@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.spatial.distance import squareform
 
-from ntk_conditioning.spectra.conditioning import EPS, resolved_ratio
+from ntk_conditioning.spectra.condition_numbers import EPS, resolved_ratio
 
 Array = NDArray[np.float64]
 

@@ -1,8 +1,9 @@
 """A place on the map of conditioning: samples on the sphere, and what depth does to them.
 
-Beside the eigenvalues stand those that `theory.random_inputs` and `theory.elliptical_inputs`
-expect: of random samples from their distribution, of real ones from two numbers, the mean cosine
-and the number of samples, and the variances of what is at right angles to the mean.
+Beside the eigenvalues stand those that `theory.random_matrix_predictions` and
+`theory.elliptical_inputs` expect: of random samples from their distribution, of real ones from two
+numbers, the mean cosine and the number of samples, and the variances of what is at right angles to
+the mean.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.kernels.tabulated import Distances, Table
+from ntk_conditioning.kernels.interpolated_kernels import Distances, Table
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.spike_and_bulk import spike_and_bulk
-from ntk_conditioning.theory import elliptical_inputs, random_inputs, sphere
+from ntk_conditioning.spectra.spikes import spike_and_bulk
+from ntk_conditioning.theory import elliptical_inputs, random_matrix_predictions, sphere
 from ntk_conditioning.theory.depth import close_gain, far_samples
-from ntk_conditioning.theory.random_inputs import Ends
+from ntk_conditioning.theory.random_matrix_predictions import Ends
 from ntk_conditioning.theory.sphere import Array, Draw
 
 #: The name of a shape's one number.
@@ -52,7 +53,7 @@ class RandomPlace:
 
     def law(self, distances: Distances) -> Ends:
         """Return where the laws expect the spectrum of a kernel."""
-        module = elliptical_inputs if self.shape == "power_law" else random_inputs
+        module = elliptical_inputs if self.shape == "power_law" else random_matrix_predictions
         ends: Ends = getattr(module, self.shape)(distances, **self._given)
         return ends
 
@@ -169,9 +170,9 @@ def law_grid(
 def laws(distances: Distances, c: float, *, n: int, d: int) -> dict[str, Any]:
     """Return the columns of the table `phase_laws` for equicorrelated samples."""
     if c:
-        ends = random_inputs.equicorrelated(distances, c, n=n, d=d)
+        ends = random_matrix_predictions.equicorrelated(distances, c, n=n, d=d)
     else:
-        ends = random_inputs.uniform(distances, n=n, d=d)
+        ends = random_matrix_predictions.uniform(distances, n=n, d=d)
     eigenvalues = {"lambda_max": ends.largest, "bulk_max": ends.high, "lambda_min": ends.low}
     kappa = ends.kappa if ends.low > 0 else None
     return {"n": n, "d": d, "c": c, **eigenvalues, "kappa": kappa}
