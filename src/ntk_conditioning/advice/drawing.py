@@ -11,7 +11,7 @@ from ntk_conditioning.advice.advise import Advice
 from ntk_conditioning.networks.activations import NORMALIZED
 from ntk_conditioning.plotting.axes import DEPTH, KAPPA, line_handle, plain_log
 from ntk_conditioning.plotting.names import activation_colors, activation_label, activation_lines
-from ntk_conditioning.plotting.style import NOTE, use_style
+from ntk_conditioning.plotting.theme import NOTE, use_style
 from ntk_conditioning.training.repairs import KERNEL
 
 LABELS = {

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.path import Path
 from matplotlib.transforms import offset_copy
 from numpy.typing import ArrayLike
 
+from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.names import LineStyle
-from ntk_conditioning.plotting.style import NOTE
+from ntk_conditioning.plotting.theme import NOTE
 
 #: How a second kind of marker looks: filled ones are still seen around it.
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.8}
@@ -25,6 +27,32 @@ ERROR: dict[str, Any] = {"marker": _BAR, "markersize": 8.0, **_THIN}
 VISIBLE, LONGEST = 1e-3, 10.0
 _ARROW: dict[str, Any] = {"linestyle": "none", "markersize": 5.5, "markeredgewidth": 0.3}
 UP, DOWN = ({**_ARROW, "marker": rf"$\{name}arrow$"} for name in ("up", "down"))
+
+
+def arrows(
+    ax: Axes,
+    missing: pd.DataFrame,
+    *,
+    x: str,
+    hue: str,
+    style: str | None = None,
+    label: str = "",
+    edge: Literal["top", "bottom"] = "top",
+    room: int = 0,
+) -> None:
+    """Draw an arrow beyond a log axis for each row of ``missing``, one strip for each curve.
+
+    Looks follow the columns ``hue`` and ``style``, as in `curves`; call it when all are drawn.
+    """
+    keys = [hue, style] if style else [hue]
+    shades, shapes = looks.colors(hue, missing[hue]), looks.markers(hue, missing[hue])
+    strokes = looks.dashes(missing[style]) if style else {}
+    rows = []
+    for values, points in missing.groupby(keys, sort=False):
+        line = looks.line_style(strokes[values[1]]) if style else "none"
+        at = sorted(points[x].unique())
+        rows.append((at, shades[values[0]], line, shapes[values[0]]))
+    mark_off_scale(ax, rows, label=label, edge=edge, room=room)
 
 
 def mark_off_scale(
@@ -70,6 +98,26 @@ def mark_off_scale(
     right: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", **NOTE}
     ax.annotate(label, (1, bottom + share / 2), xytext=words_at, va="center", **right)
     return [low * (high / low) ** level for level in levels]
+
+
+def lower_bounds(ax: Axes, data: pd.DataFrame, *, x: str, y: str, hue: str, **_: Any) -> bool:
+    """Draw open triangles, and return whether there are any."""
+    shades = looks.colors(hue, data[hue])
+    for value, rows in data.groupby(hue):
+        ax.plot(rows[x], rows[y].astype(float), color=shades[value], **LOWER_BOUND)
+    return len(data) > 0
+
+
+def error_bars(
+    ax: Axes, data: pd.DataFrame, *, x: str, y: str, error: str, hue: str, **_: Any
+) -> bool:
+    """Draw bars over relative errors, as `draw_errors`, and return whether there are any."""
+    shades = looks.colors(hue, data[hue])
+    drawn = [
+        draw_errors(ax, rows[x], rows[y], rows[error], color=shades[value])
+        for value, rows in data.groupby(hue)
+    ]
+    return any(drawn)
 
 
 def draw_errors(ax: Axes, x: ArrayLike, y: ArrayLike, error: ArrayLike, *, color: str) -> bool:

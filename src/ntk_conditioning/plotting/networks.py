@@ -25,7 +25,7 @@ from ntk_conditioning.plotting.names import (
     activation_markers,
     dataset_label,
 )
-from ntk_conditioning.plotting.style import DOUBLE_COLUMN, NOTE, PAGE, RULE_COLOR
+from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, NOTE, PAGE, RULE_COLOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
