@@ -1,5 +1,6 @@
 """Write the explorer of a run: one page with charts that answer to controls, without a network."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -11,21 +12,42 @@ from markupsafe import Markup
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
+from ntk_conditioning.plotting import looks
 from ntk_workflow.claims.papers import load
 from ntk_workflow.cli import Argv, Parser, program
 from ntk_workflow.explorer import data
 from ntk_workflow.explorer.charts import CHARTS
 from ntk_workflow.pages.rendering import render
 
+#: Vega's shapes for matplotlib's markers.
+SHAPES = {"o": "circle", "s": "square", "D": "diamond", "d": "diamond", "P": "cross", "X": "cross"}
+SHAPES |= {"^": "triangle-up", "v": "triangle-down", "<": "triangle-left", ">": "triangle-right"}
+
+
+def look_of(channel: str, column: str, names: Sequence[str]) -> list[Any]:
+    """Return how the figures draw names: colours, shapes, or dashes in pixels."""
+    if channel == "color":  # black is lost on a dark page
+        colors = looks.colors(column, names)
+        return [colors[name].replace("#000000", "#888888") for name in names]
+    if channel == "shape":
+        markers = looks.markers(column, names)
+        return [SHAPES.get(markers[name], "circle") for name in names]
+    dashes = looks.dashes(names)
+    return [[2 * length for length in dashes[name]] or [1, 0] for name in names]
+
 
 def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
-    """Let a name keep its colour, dash and shape whatever is shown, and depths have their ticks."""
+    """Draw and call every name as the figures do, whatever is shown; depths have their ticks."""
     for encoding in (layer["encoding"] for layer in chart["layer"]):
         for channel in {"color", "shape", "strokeDash"} & set(encoding):
             field = encoding[channel]
             if field.get("type") == "nominal":
-                names = sorted({name for name in rows[field["field"]] if name is not None})
-                field["scale"] = {**field.get("scale", {}), "domain": names}
+                column = field["field"]
+                names = sorted({name for name in rows[column] if name is not None})
+                field["scale"] = {"domain": names, "range": look_of(channel, column, names)}
+                if field.get("legend"):
+                    labels = {name: looks.label(column, name) for name in names}
+                    field["legend"]["labelExpr"] = f"{json.dumps(labels)}[datum.label]"
         if "values" in encoding.get("x", {}).get("axis", {}):
             encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
 
