@@ -19,22 +19,6 @@ from ntk_workflow.explorer import data
 from ntk_workflow.explorer.charts import CHARTS
 from ntk_workflow.pages.rendering import render
 
-#: Vega's shapes for matplotlib's markers.
-SHAPES = {"o": "circle", "s": "square", "D": "diamond", "d": "diamond", "P": "cross", "X": "cross"}
-SHAPES |= {"^": "triangle-up", "v": "triangle-down", "<": "triangle-left", ">": "triangle-right"}
-
-
-def look_of(channel: str, column: str, names: Sequence[str]) -> list[Any]:
-    """Return how the figures draw names: colours, shapes, or dashes in pixels."""
-    if channel == "color":  # black is lost on a dark page
-        colors = looks.colors(column, names)
-        return [colors[name].replace("#000000", "#888888") for name in names]
-    if channel == "shape":
-        markers = looks.markers(column, names)
-        return [SHAPES.get(markers[name], "circle") for name in names]
-    dashes = looks.dashes(names)
-    return [[2 * length for length in dashes[name]] or [1, 0] for name in names]
-
 
 def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
     """Draw and call every name as the figures do, whatever is shown; depths have their ticks."""
@@ -44,7 +28,8 @@ def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None
             if field.get("type") == "nominal":
                 column = field["field"]
                 names = sorted({name for name in rows[column] if name is not None})
-                field["scale"] = {"domain": names, "range": look_of(channel, column, names)}
+                drawn = looks.vega_range(channel, column, names)
+                field["scale"] = {"domain": names, "range": drawn}
                 if field.get("legend"):
                     labels = {name: looks.label(column, name) for name in names}
                     field["legend"]["labelExpr"] = f"{json.dumps(labels)}[datum.label]"
@@ -63,14 +48,8 @@ def main(argv: Argv = None) -> None:
 
     papers = [load(path) for path in args.papers]
     frames = {path.stem: tables.read(path, path.stem).to_pandas() for path in args.tables}
-    shown = {
-        "depth": data.depth(frames),
-        "spectra": data.spectra(frames),
-        "training": data.training(frames),
-        "laws": data.laws(frames),
-        "places": data.places(frames),
-        "pairs": data.pairs(),
-    }
+    views = (data.depth, data.spectra, data.training, data.laws, data.places)
+    shown = {view.__name__: view(frames) for view in views} | {"pairs": data.pairs()}
     held = {name: data.columns(rows) for name, rows in shown.items() if not rows.empty}
     charts = {}
     for name, chart in deepcopy(CHARTS).items():

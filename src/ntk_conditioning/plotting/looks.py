@@ -168,6 +168,32 @@ def line_style(dash: Any) -> Any:
     return (0, dash) if dash else "-"
 
 
+#: Vega's shapes for matplotlib's markers.
+VEGA_SHAPES = {
+    "o": "circle",
+    "s": "square",
+    "D": "diamond",
+    "d": "diamond",
+    "P": "cross",
+    "X": "cross",
+}
+VEGA_SHAPES |= {
+    "^": "triangle-up",
+    "v": "triangle-down",
+    "<": "triangle-left",
+    ">": "triangle-right",
+}
+
+
+def vega_range(channel: str, column: str, names: list[str]) -> list[Any]:
+    """Return how Vega draws names as the figures do, by channel: color, shape or strokeDash."""
+    if channel == "color":  # black is lost on a dark page
+        return [colors(column, names)[name].replace("#000000", "#888888") for name in names]
+    if channel == "shape":
+        return [VEGA_SHAPES.get(markers(column, names)[name], "circle") for name in names]
+    return [[2 * length for length in dashes(names)[name]] or [1, 0] for name in names]
+
+
 def dataset_order(name: str) -> tuple[int, str]:
     """Return a key that sorts datasets as LOOKS has them, then others by name.
 

@@ -27,18 +27,30 @@ RULE_COLOR = "#8a8a8a"  # grey of reference lines
 NOTE: dict[str, Any] = {"fontsize": 6.5, "color": "#555555"}  # words inside the axes
 #: What seaborn's theme "ticks" leaves open, in points.
 RC: dict[str, Any] = {
-    "font.size": 8, "mathtext.fontset": "dejavusans",
-    "axes.titlesize": 8.5, "axes.labelsize": 8, "axes.titlelocation": "left",
-    "axes.linewidth": 0.6, "axes.edgecolor": "#333333",
-    "axes.spines.top": False, "axes.spines.right": False,
-    "legend.fontsize": 7.2, "legend.frameon": False,
-    "legend.handlelength": 2.2, "legend.columnspacing": 1.4,
+    "font.size": 8,
+    "mathtext.fontset": "dejavusans",
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "axes.titlelocation": "left",
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "#333333",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": 7.2,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "legend.columnspacing": 1.4,
     **{f"{axis}tick.{key}": size for axis in "xy" for key, size in TICKS.items()},
-    "lines.linewidth": 1.4, "lines.solid_capstyle": "round",
-    "lines.markersize": 3.6, "lines.markeredgewidth": 0.4,  # a thick edge rounds all shapes
-    "figure.dpi": 200, "figure.constrained_layout.use": True,
-    "pdf.fonttype": 42, "ps.fonttype": 42,  # TrueType: text stays text, and journals take it
-    "svg.fonttype": "none", "svg.hashsalt": "ntk-conditioning",  # else ids differ each time
+    "lines.linewidth": 1.4,
+    "lines.solid_capstyle": "round",
+    "lines.markersize": 3.6,
+    "lines.markeredgewidth": 0.4,  # a thick edge rounds all shapes
+    "figure.dpi": 200,
+    "figure.constrained_layout.use": True,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,  # TrueType: text stays text, and journals take it
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ntk-conditioning",  # else ids differ each time
 }
 
 
