@@ -58,7 +58,7 @@ def curves(
     first = points.drop_duplicates("curve").set_index("curve")
     values = first[hue] if hue else pd.Series("", first.index)
     shades = dict(palette or looks.colors(hue, data[hue])) if hue else {}
-    shapes = looks.markers(hue or "", values)
+    shapes = looks.markers(hue or "", data[hue] if hue else [""])
     strokes = (dashes or looks.dashes(data[style])) if style else {}
     look: dict[str, Any] = {
         "markers": {curve: shapes[value] for curve, value in values.items()} if markers else False,

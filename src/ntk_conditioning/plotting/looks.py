@@ -109,6 +109,8 @@ def label(column: str, value: Any) -> str:
     """
     if column == "depth":
         return f"$L$ = {value}"
+    if column == "width":
+        return f"width {value}"
     if column == "experiment":
         return EXPERIMENTS.get(value, str(value).replace("_", " "))
     prefix = "normalised " if column == "activation" and value.startswith(_NORMALIZED) else ""
