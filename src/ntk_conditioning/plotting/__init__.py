@@ -28,6 +28,7 @@ from ntk_conditioning.plotting.marks import (
     HOLLOW,
     LOWER_BOUND,
     UP,
+    arrow_heights,
     arrows,
     draw_errors,
     error_bars,

@@ -1,6 +1,6 @@
 """Marks beside curves: lines' names, and values that are missing, bounded or beyond an axis."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -29,30 +29,40 @@ _ARROW: dict[str, Any] = {"linestyle": "none", "markersize": 5.5, "markeredgewid
 UP, DOWN = ({**_ARROW, "marker": rf"$\{name}arrow$"} for name in ("up", "down"))
 
 
-def arrows(
+def arrows(ax: Axes, missing: pd.DataFrame, **options: Any) -> None:
+    """Draw an arrow beyond a log axis for each row of ``missing``, as `arrow_heights`."""
+    arrow_heights(ax, missing, **options)
+
+
+def arrow_heights(
     ax: Axes,
     missing: pd.DataFrame,
     *,
     x: str,
     hue: str,
     style: str | None = None,
+    palette: Mapping[Any, str] | None = None,
+    dashes: Mapping[Any, Any] | None = None,
     label: str = "",
     edge: Literal["top", "bottom"] = "top",
     room: int = 0,
-) -> None:
-    """Draw an arrow beyond a log axis for each row of ``missing``, one strip for each curve.
+) -> pd.Series:
+    """Return where an arrow beyond a log axis is drawn for each row of ``missing``.
 
-    Looks follow the columns ``hue`` and ``style``, as in `curves`; call it when all are drawn.
+    Each curve has a strip. Looks follow the columns ``hue`` and ``style``, as in `curves`;
+    ``palette`` and ``dashes`` replace those of `looks`. Call it when all curves are drawn.
     """
     keys = [hue, style] if style else [hue]
-    shades, shapes = looks.colors(hue, missing[hue]), looks.markers(hue, missing[hue])
-    strokes = looks.dashes(missing[style]) if style else {}
+    shades = palette or looks.colors(hue, missing[hue])
+    shapes = looks.markers(hue, missing[hue])
+    strokes = (dashes or looks.dashes(missing[style])) if style else {}
+    strips = missing.groupby(keys, sort=False)
     rows = []
-    for values, points in missing.groupby(keys, sort=False):
+    for values, points in strips:
         line = looks.line_style(strokes[values[1]]) if style else "none"
-        at = sorted(points[x].unique())
-        rows.append((at, shades[values[0]], line, shapes[values[0]]))
-    mark_off_scale(ax, rows, label=label, edge=edge, room=room)
+        rows.append((sorted(points[x].unique()), shades[values[0]], line, shapes[values[0]]))
+    heights = mark_off_scale(ax, rows, label=label, edge=edge, room=room)
+    return strips.ngroup().map(dict(enumerate(heights))).astype(float)
 
 
 def mark_off_scale(
