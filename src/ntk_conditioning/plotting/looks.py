@@ -60,17 +60,17 @@ LOOKS: dict[str, dict[str, Look]] = {
     },
     # Networks of one family share a panel; their colours tell them apart there.
     "model": {
-        "mlp": Look("plain", "#0072B2", "o"),
+        "mlp": Look("fully connected", "#0072B2", "o"),
         "mlp_bias": Look("with biases", "#D55E00", "s"),
-        "residual_mlp": Look("scale 1", "#0072B2", "o"),
-        "residual_mlp_scaled": Look("scale 1/√L", "#D55E00", "s"),
-        "conv": Look("flattened", "#0072B2", "o"),
-        "conv_pool": Look("pooled", "#D55E00", "s"),
-        "resnet": Look("plain", "#0072B2", "o"),
-        "resnet_batch_norm": Look("batch norm", "#D55E00", "s"),
-        "resnet_layer_norm": Look("layer norm", "#009E73", "^"),
-        "resnet_fixup": Look("Fixup", "#CC79A7", "D"),
-        "vit": Look("attention", "#0072B2", "o"),
+        "residual_mlp": Look("residual, scale 1", "#009E73", "^"),
+        "residual_mlp_scaled": Look("residual, scale 1/√L", "#CC79A7", "D"),
+        "conv": Look("convolutional, flattened", "#0072B2", "o"),
+        "conv_pool": Look("convolutional, pooled", "#D55E00", "s"),
+        "resnet": Look("ResNet", "#0072B2", "o"),
+        "resnet_batch_norm": Look("ResNet, batch norm", "#D55E00", "s"),
+        "resnet_layer_norm": Look("ResNet, layer norm", "#009E73", "^"),
+        "resnet_fixup": Look("ResNet, Fixup", "#CC79A7", "D"),
+        "vit": Look("transformer", "#E69F00", "v"),
     },
     # What keeps a trained network trainable beside its activation.
     "remedy": {
@@ -81,11 +81,15 @@ LOOKS: dict[str, dict[str, Look]] = {
 }
 #: The panels of networks, each with the models that share it.
 FAMILIES = {
-    "fully connected": ["mlp", "mlp_bias"],
-    "residual": ["residual_mlp", "residual_mlp_scaled"],
+    "fully connected": ["mlp", "mlp_bias", "residual_mlp", "residual_mlp_scaled"],
     "convolutional": ["conv", "conv_pool"],
-    "ResNet": ["resnet", "resnet_batch_norm", "resnet_layer_norm", "resnet_fixup"],
-    "transformer": ["vit"],
+    "ResNet and transformer": [
+        "resnet",
+        "resnet_batch_norm",
+        "resnet_layer_norm",
+        "resnet_fixup",
+        "vit",
+    ],
 }
 #: What sets an experiment's networks apart from those of the paper's text.
 EXPERIMENTS = {"fig3": "", "fig3_code": "first layer ×√($2/d$)"}
