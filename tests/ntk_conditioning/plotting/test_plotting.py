@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
@@ -238,6 +239,27 @@ def test_arrows_stand_beside_all_curves(ax, edge):
     assert (r"$\uparrow$" in markers) == (edge == "top")
     assert "D" in markers
     assert "s" not in markers  # of a row without arrows
+
+
+def test_rows_without_a_value_have_the_height_of_their_curves_arrows(ax):
+    ax.plot([1, 2], [1e2, 1e7])
+    ax.set_yscale("log")
+    rows = {"depth": [1, 2, 2], "activation": ["relu", "relu", "normalized_relu"]}
+    missing = pd.DataFrame(rows | {"normalised": [False, False, True]}, index=[7, 3, 5])
+    look = {"x": "depth", "hue": "activation", "style": "normalised"}
+    dashes = {False: "", True: (4, 1.6)}
+    heights = plotting.arrow_heights(ax, missing, **look, dashes=dashes)
+    assert 1e7 < heights[7] == heights[3] != heights[5] > 1e7
+    styles = [line.get_linestyle() for line in ax.lines if line.get_linewidth() == 0.6]
+    assert styles == ["-", "--"]
+    assert plotting.arrow_heights(ax, missing[:0], **look).empty
+
+
+def test_a_curve_keeps_its_marker_where_another_has_no_value(ax):
+    rows = pd.DataFrame({"x": [0, 1, 0, 1], "width": [16, 16, 64, 64], "y": [np.nan] * 2 + [1, 2]})
+    plotting.curves(rows, x="x", y="y", hue="width", ax=ax)
+    _, second = plotting.samples("width", [16, 64])
+    assert [line.get_marker() for line in ax.lines] == [second.get_marker()]
 
 
 def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax):
