@@ -129,13 +129,15 @@ def label(column: str, value: Any) -> str:
 def colors(column: str, values: Iterable[Any]) -> dict[Any, str]:
     """Return a colour for each value; numbers, such as depths, darken as they grow.
 
+    A categorical column has colours for all of its categories, so that a part of it has the same.
+
     >>> list(colors("depth", [4, 1]))
     [1, 4]
     >>> shades = colors("activation", ["normalized_relu", "relu", "swish"])
     >>> shades["normalized_relu"] == shades["relu"] != shades["swish"]
     True
     """
-    values = list(dict.fromkeys(values))
+    values = _distinct(values)
     if not all(isinstance(value, str) for value in values):
         shades = np.linspace(0.82, 0.05, len(values)) if len(values) > 1 else [0.4]
         viridis = mpl.colormaps["viridis"]
@@ -149,7 +151,7 @@ def markers(column: str, values: Iterable[Any]) -> dict[Any, str]:
     >>> markers("depth", [1, 2, 4])
     {1: 'o', 2: 's', 4: '^'}
     """
-    values = list(dict.fromkeys(values))
+    values = _distinct(values)
     if not all(isinstance(value, str) for value in values):
         places = values if column == "depth" else range(len(values))
         return {
@@ -221,6 +223,11 @@ def families(models: Iterable[str]) -> dict[str, list[str]]:
     panels = FAMILIES | {"other": [model for model in models if model not in known]}
     shown = {family: [m for m in members if m in models] for family, members in panels.items()}
     return {family: members for family, members in shown.items() if members}
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """Return different values, or the categories of a categorical column."""
+    return list(dict.fromkeys(getattr(getattr(values, "cat", None), "categories", values)))
 
 
 def _base(column: str, value: Any) -> Any:
