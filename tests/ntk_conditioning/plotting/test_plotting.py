@@ -18,6 +18,7 @@ from matplotlib.text import Text
 
 from ntk_conditioning import plotting
 from ntk_conditioning.networks import activations
+from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.marks import spread
 
 ROOT = Path(__file__).parents[3]
@@ -198,6 +199,28 @@ def test_depths_darken_and_lines_of_activations_differ():
     lines = plotting.activation_lines(["relu", "linear", "tanh", "relu"])
     assert lines["relu"] == "-"
     assert len({str(line) for line in lines.values()}) == 3
+
+
+def test_a_part_of_a_categorical_column_looks_as_in_the_whole(ax):
+    depths = pd.Series([1, 4, 8]).astype(pd.CategoricalDtype([1, 2, 4, 8]))
+    whole = looks.colors("depth", [1, 2, 4, 8])
+    assert looks.colors("depth", depths[depths != 1]) == whole
+    assert looks.markers("depth", depths) == looks.markers("depth", [1, 2, 4, 8])
+    missing = pd.DataFrame({"depth": depths, "rate": [0.5, 1, 2]}).query("depth == 4")
+    ax.set_yscale("log")
+    plotting.arrows(ax, missing, x="rate", hue="depth")
+    assert {line.get_color() for line in ax.lines} == {whole[4]}
+
+
+def test_a_metric_is_drawn_by_seeds_and_an_empty_one_not_at_all(ax):
+    table = pd.DataFrame({"epoch": [0, 1, 0, 1], "loss": [4.0, 2.0, 2.0, np.nan]})
+    plotting.draw_metric(ax, table, "loss", color="#112233", marker="D")
+    line, *_ = (line for line in ax.lines if len(line.get_xdata()))
+    assert line.get_xydata().tolist() == [[0, 3]]  # a seed lacks the other
+    assert (line.get_color(), line.get_marker()) == ("#112233", "D")
+    drawn = len(ax.lines)
+    plotting.draw_metric(ax, table[:0], "loss", color="#112233")
+    assert len(ax.lines) == drawn
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=15).map(sorted), st.floats(0.01, 0.3))
