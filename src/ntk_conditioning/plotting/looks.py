@@ -78,6 +78,18 @@ LOOKS: dict[str, dict[str, Look]] = {
         "layer_norm": Look("layer norm", "#E69F00", "D"),
         "fixup": Look("Fixup", "#009E73", "^"),
     },
+    # How a condition number is computed; the last three are of infinite width.
+    "method": {
+        "float32_general": Look("float32, general solver (published)", "#CC3311", "v"),
+        "float32_symmetric": Look("float32, symmetric solver", "#EE9988", "s"),
+        "float32": Look("float32 kernel, float64 solver", "#E3B505", "D"),
+        "float64": Look("float64", "#0077BB", "o"),
+        "extremes": Look("float64, Cholesky and Lanczos", "#33BBEE", "P"),
+        "factor": Look("float64, singular values of factor", "#009988", "^"),
+        "cosine_float32": Look("cosine formula, float32", "#999933", "<"),
+        "cosine": Look("cosine formula, float64", "#882255", "X"),
+        "deficits": Look("cosine distances, float64", "#332288", "*"),
+    },
 }
 #: The panels of networks, each with the models that share it.
 FAMILIES = {
