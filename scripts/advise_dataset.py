@@ -16,7 +16,7 @@ from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.files import scratch_folder, write_text
 from ntk_conditioning.networks import activations
-from ntk_conditioning.plotting.style import save_figure
+from ntk_conditioning.plotting.theme import save_figure
 from ntk_workflow import cli
 from ntk_workflow.pages.rendering import render
 

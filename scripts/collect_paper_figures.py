@@ -10,7 +10,7 @@ from pypdf import PdfReader
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import atomic, write_text
-from ntk_conditioning.plotting.style import DOUBLE_COLUMN, SINGLE_COLUMN
+from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, SINGLE_COLUMN
 from ntk_workflow.cli import Argv, Parser, named_path, program
 
 HEADER = f"""% The figures of a run for a paper: \\input{{captions}}, or copy what you need.

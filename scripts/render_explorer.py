@@ -1,5 +1,6 @@
 """Write the explorer of a run: one page with charts that answer to controls, without a network."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -11,6 +12,7 @@ from markupsafe import Markup
 
 from ntk_conditioning import tables
 from ntk_conditioning.files import write_text
+from ntk_conditioning.plotting import looks
 from ntk_workflow.claims.papers import load
 from ntk_workflow.cli import Argv, Parser, program
 from ntk_workflow.explorer import data
@@ -19,13 +21,18 @@ from ntk_workflow.pages.rendering import render
 
 
 def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
-    """Let a name keep its colour, dash and shape whatever is shown, and depths have their ticks."""
+    """Draw and call every name as the figures do, whatever is shown; depths have their ticks."""
     for encoding in (layer["encoding"] for layer in chart["layer"]):
         for channel in {"color", "shape", "strokeDash"} & set(encoding):
             field = encoding[channel]
             if field.get("type") == "nominal":
-                names = sorted({name for name in rows[field["field"]] if name is not None})
-                field["scale"] = {**field.get("scale", {}), "domain": names}
+                column = field["field"]
+                names = sorted({name for name in rows[column] if name is not None})
+                drawn = looks.vega_range(channel, column, names)
+                field["scale"] = {"domain": names, "range": drawn}
+                if field.get("legend"):
+                    labels = {name: looks.label(column, name) for name in names}
+                    field["legend"]["labelExpr"] = f"{json.dumps(labels)}[datum.label]"
         if "values" in encoding.get("x", {}).get("axis", {}):
             encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
 
@@ -41,14 +48,8 @@ def main(argv: Argv = None) -> None:
 
     papers = [load(path) for path in args.papers]
     frames = {path.stem: tables.read(path, path.stem).to_pandas() for path in args.tables}
-    shown = {
-        "depth": data.depth(frames),
-        "spectra": data.spectra(frames),
-        "training": data.training(frames),
-        "laws": data.laws(frames),
-        "places": data.places(frames),
-        "pairs": data.pairs(),
-    }
+    views = (data.depth, data.spectra, data.training, data.laws, data.places)
+    shown = {view.__name__: view(frames) for view in views} | {"pairs": data.pairs()}
     held = {name: data.columns(rows) for name, rows in shown.items() if not rows.empty}
     charts = {}
     for name, chart in deepcopy(CHARTS).items():

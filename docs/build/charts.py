@@ -10,12 +10,12 @@ from typing import Any
 import altair as alt
 
 Spec = dict[str, Any]
-#: Colours that are told apart by everyone, on white and on black (Tol 2021, "Colour schemes",
+#: Colours of the two curves that have no name, on white and on black (Tol 2021, "Colour schemes",
 #: bright), and dashes.
 COLORS = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999"]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [10, 2], [4, 4], [1, 3]]
-#: Without its ends, which are lost on black and on white.
-VIRIDIS = alt.SchemeParams("viridis", extent=[0.2, 0.85])
+#: Darker with depth, as in the figures, without the ends, which are lost on black and on white.
+VIRIDIS = alt.SchemeParams("viridis", extent=[0.85, 0.2])
 NUMBER, SHORT = ".4~g", ".3~g"
 #: The page puts the depths of the run in place of these.
 DEPTHS = alt.Axis(title="depth L (hidden layers)", values=[0], format="d")
@@ -88,7 +88,20 @@ def _against_depth(
         strokeWidth=alt.value(2),
         tooltip=[*names, *told],
     )
-    return _spec(alt.layer(spread, lines, points), {name: [] for name in lists} | {"marked": []})
+    absent = (
+        alt.Chart(alt.NamedData("depth"))
+        .transform_filter(shown.replace("!= null", "== null"))
+        .mark_point(filled=True, shape="triangle-up", opacity=1, size=60)
+        .encode(
+            x=base.encoding.x,
+            y=alt.value(6),
+            color=base.encoding.color,
+            detail=curve,
+            tooltip=[*names, *told],
+        )
+    )
+    signals = {name: [] for name in lists} | {"marked": []}
+    return _spec(alt.layer(spread, lines, points, absent), signals)
 
 
 def spectrum() -> Spec:
@@ -234,11 +247,11 @@ def phase_map() -> Spec:
         stroke=alt.value("black"),
         tooltip=["dataset:N", *told],
     )
-    names = data.mark_text(dx=-11, align="right", fontSize=11, fontWeight="bold").encode(
-        text="dataset:N"
-    )
+    text = {"dx": -11, "align": "right", "fontSize": 11, "fontWeight": "bold"}
+    halo = data.mark_text(**text, stroke="white", strokeWidth=3).encode(text="dataset:N")
+    names = data.mark_text(**text, color="black").encode(text="dataset:N")
     signals = {"activation": "", "start": "0", "stop": "1", "marked": []}
-    return _spec(alt.layer(field, discs, marks, names), signals)
+    return _spec(alt.layer(field, discs, marks, halo, names), signals)
 
 
 def pair() -> Spec:

@@ -19,7 +19,7 @@ from matplotlib.mathtext import MathTextParser
 from pypdf import PdfReader
 
 from ntk_conditioning import tables
-from ntk_conditioning.plotting.style import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
+from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import figures

@@ -28,7 +28,7 @@ def test_what_means_the_same_reruns_nothing(rerun):
     for number, path in enumerate(sorted(rerun.folder.rglob("*"))):
         if ".snakemake" not in path.parts and path.is_file():
             os.utime(path, (now + number % 7, now + number % 7))
-    for file in ("kernels/empirical", "plotting/style", "networks/activations", "tables/__init__"):
+    for file in ("kernels/empirical", "plotting/theme", "networks/activations", "tables/__init__"):
         rerun.edit(f"src/ntk_conditioning/{file}.py", '"""', '"""A word more. ')
     rerun.edit("scripts/compute_spectrum.py", "import torch", "# a remark\nimport torch")
     rerun.edit("datasets.yaml", "title: Digits\n", "title: Handwritten digits\n")
@@ -41,7 +41,7 @@ def test_what_means_the_same_reruns_nothing(rerun):
 SCIENCE = "src/ntk_conditioning"
 #: What changed files of the science, or a program, rerun, and what they leave alone.
 USES = {
-    (f"{SCIENCE}/plotting/style", f"{SCIENCE}/claim_experiments/liu2023relu/pairs"): (
+    (f"{SCIENCE}/plotting/theme", f"{SCIENCE}/claim_experiments/liu2023relu/pairs"): (
         {"render_figure", "run_claim_experiments", "check_claims", "record_run"},
         SPECTRA | ANGLES | INFINITE | TRAINING,
     ),

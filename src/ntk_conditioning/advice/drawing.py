@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from ntk_conditioning.advice.recommendations import Advice
 from ntk_conditioning.networks.activations import NORMALIZED
-from ntk_conditioning.plotting.axes import DEPTH, KAPPA, line_handle, plain_log
-from ntk_conditioning.plotting.names import activation_colors, activation_label, activation_lines
-from ntk_conditioning.plotting.style import NOTE, use_style
+from ntk_conditioning.plotting import looks
+from ntk_conditioning.plotting.axes import DEPTH, KAPPA, plain_log
+from ntk_conditioning.plotting.curves import sample
+from ntk_conditioning.plotting.theme import NOTE, use_theme
 from ntk_conditioning.training.preconditioning import KERNEL
 
 LABELS = {
@@ -28,7 +29,7 @@ HIGHEST = 1e12
 
 def draw(advice: Advice) -> Figure:
     """Return the figure: repairs, depth at infinite width, depth at finite width."""
-    use_style()
+    use_theme()
     figure, axes = plt.subplots(
         1, 3, figsize=(10.5, 3.4), gridspec_kw={"width_ratios": [1, 1.15, 1]}
     )
@@ -55,18 +56,18 @@ def _draw_repairs(ax: Axes, advice: Advice) -> None:
 def _draw_depth(ax: Axes, advice: Advice) -> None:
     advised = advice.predictions[advice.predictions.preparation == advice.preparation]
     names = advised.activation.unique().tolist()
-    inks, lines, handles = activation_colors(names), activation_lines(names), []
+    inks, dashes, handles = looks.colors("activation", names), looks.dashes(names), []
     for name, drawn in advised.groupby("activation", sort=False):
-        style: Any = {"color": inks[name], "linestyle": lines[name]}
+        style: Any = {"color": inks[name], "linestyle": looks.line_style(dashes[name])}
         ax.plot(drawn.depth, drawn.kappa.where(drawn.kappa <= HIGHEST), **style)
-        handles.append(line_handle(activation_label(name), **style))
+        handles.append(sample(looks.label("activation", name), **style))
     _finish(ax, "Infinite width")
     ax.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
 
 
 def _draw_width(ax: Axes, advice: Advice) -> None:
     networks, handles = advice.networks, []
-    inks = activation_colors(networks.activation.unique().tolist())
+    inks = looks.colors("activation", networks.activation.unique().tolist())
     styles = dict(zip(sorted(networks.width.unique()), ("--", "-"), strict=False))
     for name, of in networks.groupby("activation", sort=False):
         # a normalised activation has the colour of the plain one
@@ -76,9 +77,9 @@ def _draw_width(ax: Axes, advice: Advice) -> None:
             ax.plot(drawn.depth, drawn.kappa, linestyle=styles[width], markersize=3.5, **mark)
             band: Any = {"color": inks[name], "alpha": 0.12, "linewidth": 0}
             ax.fill_between(drawn.depth, drawn.low, drawn.high, **band)
-        handles.append(line_handle(activation_label(name), **mark))
+        handles.append(sample(looks.label("activation", name), **mark))
     _finish(ax, f"Random networks, {advice.small_block} samples")
-    handles += [line_handle(f"width {width}", linestyle=style) for width, style in styles.items()]
+    handles += [sample(f"width {width}", linestyle=style) for width, style in styles.items()]
     ax.legend(handles=handles, fontsize=6)
 
 

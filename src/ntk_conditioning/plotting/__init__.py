@@ -14,13 +14,26 @@ from ntk_conditioning.plotting.axes import (
     seed_bands,
     sparse,
 )
+from ntk_conditioning.plotting.curves import (
+    band_sample,
+    curves,
+    legend,
+    sample,
+    samples,
+    seed_samples,
+)
+from ntk_conditioning.plotting.looks import label
 from ntk_conditioning.plotting.marks import (
     ERROR,
     HOLLOW,
     LOWER_BOUND,
     UP,
+    arrow_heights,
+    arrows,
     draw_errors,
+    error_bars,
     label_line_ends,
+    lower_bounds,
     mark_off_scale,
 )
 from ntk_conditioning.plotting.names import (
@@ -50,7 +63,7 @@ from ntk_conditioning.plotting.networks import (
     network_look,
     widths,
 )
-from ntk_conditioning.plotting.style import (
+from ntk_conditioning.plotting.theme import (
     DOUBLE_COLUMN,
     NOTE,
     PAGE,
@@ -58,4 +71,5 @@ from ntk_conditioning.plotting.style import (
     SINGLE_COLUMN,
     save_figure,
     use_style,
+    use_theme,
 )

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.plotting.style import RULE_COLOR
+from ntk_conditioning.plotting.theme import RULE_COLOR
 
 DEPTH = "depth $L$ (hidden layers)"
 KAPPA = r"condition number $\kappa$"

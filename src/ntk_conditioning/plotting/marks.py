@@ -1,17 +1,19 @@
 """Marks beside curves: lines' names, and values that are missing, bounded or beyond an axis."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.path import Path
 from matplotlib.transforms import offset_copy
 from numpy.typing import ArrayLike
 
+from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.names import LineStyle
-from ntk_conditioning.plotting.style import NOTE
+from ntk_conditioning.plotting.theme import NOTE
 
 #: How a second kind of marker looks: filled ones are still seen around it.
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.8}
@@ -25,6 +27,42 @@ ERROR: dict[str, Any] = {"marker": _BAR, "markersize": 8.0, **_THIN}
 VISIBLE, LONGEST = 1e-3, 10.0
 _ARROW: dict[str, Any] = {"linestyle": "none", "markersize": 5.5, "markeredgewidth": 0.3}
 UP, DOWN = ({**_ARROW, "marker": rf"$\{name}arrow$"} for name in ("up", "down"))
+
+
+def arrows(ax: Axes, missing: pd.DataFrame, **options: Any) -> None:
+    """Draw an arrow beyond a log axis for each row of ``missing``, as `arrow_heights`."""
+    arrow_heights(ax, missing, **options)
+
+
+def arrow_heights(
+    ax: Axes,
+    missing: pd.DataFrame,
+    *,
+    x: str,
+    hue: str,
+    style: str | None = None,
+    palette: Mapping[Any, str] | None = None,
+    dashes: Mapping[Any, Any] | None = None,
+    label: str = "",
+    edge: Literal["top", "bottom"] = "top",
+    room: int = 0,
+) -> pd.Series:
+    """Return where an arrow beyond a log axis is drawn for each row of ``missing``.
+
+    Each curve has a strip. Looks follow the columns ``hue`` and ``style``, as in `curves`;
+    ``palette`` and ``dashes`` replace those of `looks`. Call it when all curves are drawn.
+    """
+    keys = [hue, style] if style else [hue]
+    shades = palette or looks.colors(hue, missing[hue])
+    shapes = looks.markers(hue, missing[hue])
+    strokes = (dashes or looks.dashes(missing[style])) if style else {}
+    strips = missing.groupby(keys, sort=False)
+    rows = []
+    for values, points in strips:
+        line = looks.line_style(strokes[values[1]]) if style else "none"
+        rows.append((sorted(points[x].unique()), shades[values[0]], line, shapes[values[0]]))
+    heights = mark_off_scale(ax, rows, label=label, edge=edge, room=room)
+    return strips.ngroup().map(dict(enumerate(heights))).astype(float)
 
 
 def mark_off_scale(
@@ -70,6 +108,26 @@ def mark_off_scale(
     right: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", **NOTE}
     ax.annotate(label, (1, bottom + share / 2), xytext=words_at, va="center", **right)
     return [low * (high / low) ** level for level in levels]
+
+
+def lower_bounds(ax: Axes, data: pd.DataFrame, *, x: str, y: str, hue: str, **_: Any) -> bool:
+    """Draw open triangles, and return whether there are any."""
+    shades = looks.colors(hue, data[hue])
+    for value, rows in data.groupby(hue):
+        ax.plot(rows[x], rows[y].astype(float), color=shades[value], **LOWER_BOUND)
+    return len(data) > 0
+
+
+def error_bars(
+    ax: Axes, data: pd.DataFrame, *, x: str, y: str, error: str, hue: str, **_: Any
+) -> bool:
+    """Draw bars over relative errors, as `draw_errors`, and return whether there are any."""
+    shades = looks.colors(hue, data[hue])
+    drawn = [
+        draw_errors(ax, rows[x], rows[y], rows[error], color=shades[value])
+        for value, rows in data.groupby(hue)
+    ]
+    return any(drawn)
 
 
 def draw_errors(ax: Axes, x: ArrayLike, y: ArrayLike, error: ArrayLike, *, color: str) -> bool:

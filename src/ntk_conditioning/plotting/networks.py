@@ -10,22 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ntk_conditioning.plotting.axes import (
-    draw_curve,
-    label_panels,
-    legend_below,
-    line_handle,
-    seed_bands,
-    sparse,
-)
-from ntk_conditioning.plotting.names import (
-    Look,
-    activation_colors,
-    activation_label,
-    activation_markers,
-    dataset_label,
-)
-from ntk_conditioning.plotting.style import DOUBLE_COLUMN, NOTE, PAGE, RULE_COLOR
+from ntk_conditioning.plotting import looks
+from ntk_conditioning.plotting.axes import label_panels
+from ntk_conditioning.plotting.curves import curves as draw_curves
+from ntk_conditioning.plotting.curves import legend, sample, seed_samples, sparse
+from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, NOTE, PAGE, RULE_COLOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,55 +23,26 @@ if TYPE_CHECKING:
 
 #: The line at the accuracy of guesses.
 CHANCE: dict[str, Any] = {"color": RULE_COLOR, "linestyle": ":", "linewidth": 0.9}
+#: What tells networks of one setting apart, and what a panel of accuracies shows.
+NETWORK, SETTING = ["model", "activation"], ["dataset", "depth"]
 Network: TypeAlias = tuple[str, str]  # its kind and its activation
-#: What keeps a network trainable beside its activation.
-_REMEDIES: dict[str, Look] = {
-    "batch_norm": ("batch norm", "#0072B2", "s"),
-    "layer_norm": ("layer norm", "#E69F00", "D"),
-    "fixup": ("Fixup", "#009E73", "^"),
-}
-#: Kinds of networks that share a panel, and how each is printed there.
-_FAMILIES = {
-    "fully connected": {"mlp": "plain", "mlp_bias": "with biases"},
-    "residual": {"residual_mlp": "scale 1", "residual_mlp_scaled": "scale 1/√L"},
-    "convolutional": {"conv": "flattened", "conv_pool": "pooled"},
-    "ResNet": {
-        "resnet": "plain",
-        "resnet_batch_norm": "batch norm",
-        "resnet_layer_norm": "layer norm",
-        "resnet_fixup": "Fixup",
-    },
-    "transformer": {"vit": "attention"},
-}
-#: Colours and markers of the kinds of a family, by their place.
-_PLACES = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-    ("#E69F00", "v"),
-    ("#56B4E9", "P"),
-)
 
 
-def model_families(models: Iterable[str]) -> dict[str, dict[str, Look]]:
+def model_families(models: Iterable[str]) -> dict[str, dict[str, looks.Look]]:
     """Return models by the panel that they share, with label, colour and marker of each.
 
-    >>> model_families(["mine", "conv_pool"])["convolutional"]
-    {'conv_pool': ('pooled', '#D55E00', 's')}
+    >>> model_families(["mine", "conv_pool"])["convolutional"]["conv_pool"].label
+    'pooled'
     """
     models = list(models)
-    known = {name for members in _FAMILIES.values() for name in members}
-    others = {name: name.replace("_", " ") for name in models if name not in known}
-    families = {
+    colors, markers = looks.colors("model", models), looks.markers("model", models)
+    return {
         family: {
-            name: (label, *_PLACES[k % len(_PLACES)])
-            for k, (name, label) in enumerate(members.items())
-            if name in models
+            model: looks.Look(looks.label("model", model), colors[model], markers[model])
+            for model in members
         }
-        for family, members in (_FAMILIES | {"other": others}).items()
+        for family, members in looks.families(models).items()
     }
-    return {family: members for family, members in families.items() if members}
 
 
 def network_label(network: Network) -> str:
@@ -91,28 +51,31 @@ def network_label(network: Network) -> str:
     >>> network_label(("fc_batch_norm", "relu")), network_label(("resnet", "selu"))
     ('batch norm, ReLU', 'SELU')
     """
-    remedy, label = _remedy(network), activation_label(network[1])
-    return f"{_REMEDIES[remedy][0]}, {label}" if remedy else label
+    remedy, activation = _remedy(network), looks.label("activation", network[1])
+    return f"{looks.label('remedy', remedy)}, {activation}" if remedy else activation
 
 
 def network_look(network: Network) -> dict[str, str]:
     """Return colour and marker: of the normalisation if there is one, else of the activation."""
-    remedy, name = _remedy(network), network[1]
-    if remedy:
-        return {"color": _REMEDIES[remedy][1], "marker": _REMEDIES[remedy][2]}
-    return {"color": activation_colors([name])[name], "marker": activation_markers([name])[name]}
+    remedy = _remedy(network)
+    column, value = ("remedy", remedy) if remedy else ("activation", network[1])
+    return {
+        "color": looks.colors(column, [value])[value],
+        "marker": looks.markers(column, [value])[value],
+    }
 
 
 def _remedy(network: Network) -> str:
-    return next((name for name in _REMEDIES if network[0].endswith(f"_{name}")), "")
+    return next((name for name in looks.LOOKS["remedy"] if network[0].endswith(f"_{name}")), "")
 
 
-def draw_metric(ax: Axes, curves: pd.DataFrame, metric: str, *, color: str, **line: Any) -> None:
-    """Draw the mean over seeds of one network's metric against epochs, with its range."""
-    values = curves.groupby("epoch")[metric]
-    mean = values.mean()
-    line = {"markevery": sparse(len(mean), 0)} | line
-    draw_curve(ax, mean.index, mean, low=values.min(), high=values.max(), color=color, **line)
+def draw_metric(ax: Axes, curves: pd.DataFrame, metric: str, **line: Any) -> None:
+    """Draw the mean over seeds of a metric against epochs, with its range and some markers.
+
+    Options are of `curves`: its columns ``hue`` and ``style``, or ``color`` and ``marker``.
+    """
+    line = {"markers": "marker" not in line, "markevery": sparse(curves["epoch"].nunique())} | line
+    draw_curves(curves, x="epoch", y=metric, ax=ax, **line)
 
 
 def epoch_axis(ax: Axes, curves: pd.DataFrame) -> None:
@@ -129,34 +92,31 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
     ``curves`` has the rows of the table `training` that are to be drawn: one rate per network. A
     panel says so if the best network's range over seeds meets another's at the last epoch.
     """
-    rows = list(curves.groupby(["dataset", "depth"]))
-    if not rows:
+    settings = list(curves.groupby(SETTING))
+    if not settings:
         figure, ax = plt.subplots(figsize=(DOUBLE_COLUMN, 1.2))
         ax.set_axis_off()
         ax.text(0.5, 0.5, "every network diverged at every rate", ha="center", **NOTE)
         return figure
-    size = (DOUBLE_COLUMN, min(0.7 + 2.1 * len(rows), PAGE))
-    figure, axes = plt.subplots(len(rows), 2, figsize=size, squeeze=False, sharey="row")
-    kinds = curves[["model", "activation"]].drop_duplicates().itertuples(index=False, name=None)
-    networks = sorted(kinds, key=lambda network: (not _remedy(network), network))
-    for ((dataset, depth), here), (left, right) in zip(rows, axes, strict=True):
-        for ax, part in ((left, "train"), (right, "test")):
+    size = (DOUBLE_COLUMN, min(0.7 + 2.1 * len(settings), PAGE))
+    figure, axes = plt.subplots(len(settings), 2, figsize=size, squeeze=False, sharey="row")
+    for ((dataset, depth), here), row in zip(settings, axes, strict=True):
+        for ax, part in zip(row, ("train", "test"), strict=True):
             metric = f"{part}_accuracy"
             ax.axhline(1 / here["classes"].iloc[0], **CHANCE)
-            for network in networks:
-                curve = here[(here["model"] == network[0]) & (here["activation"] == network[1])]
-                if len(curve):
-                    draw_metric(ax, curve, metric, **network_look(network))
+            for network, seeds in here.groupby(NETWORK):
+                draw_metric(ax, seeds, metric, **network_look(network))
             epoch_axis(ax, here)
-            ax.set_title(f"{dataset_label(dataset)}, depth {depth}, {widths(here)}: {part}")
+            title = f"{looks.label('dataset', dataset)}, depth {depth}, {widths(here)}: {part}"
+            ax.set(title=title, ylim=(_accuracy_floor(here), 1.02))
             if _overlap(here, metric):
                 words = "ranges overlap at the end"
                 ax.text(0.98, 0.04, words, ha="right", transform=ax.transAxes, **NOTE)
-        left.set_ylabel("accuracy")
-        left.set_ylim(_accuracy_floor(here), 1.02)
-    handles = [line_handle(network_label(each), **network_look(each)) for each in networks]
-    chance = line_handle("chance", **CHANCE)
-    legend_below(figure, handles, [chance, *seed_bands([curves["seed"].nunique()])])
+        row[0].set_ylabel("accuracy")
+    networks = sorted(curves.groupby(NETWORK).groups, key=lambda each: (not _remedy(each), each))
+    handles = [sample(network_label(each), **network_look(each)) for each in networks]
+    chance = sample("chance", **CHANCE)
+    legend(figure, handles, [chance, *seed_samples([curves["seed"].nunique()])])
     label_panels(axes.flat)
     return figure
 
@@ -178,6 +138,5 @@ def _overlap(curves: pd.DataFrame, metric: str) -> bool:
     if curves["seed"].nunique() == 1:
         return False
     last = curves[curves["epoch"] == curves["epoch"].max()]
-    ends = last.groupby(["model", "activation"])[metric].agg(["mean", "min", "max"])
-    ends = ends.sort_values("mean")
+    ends = last.groupby(NETWORK)[metric].agg(["mean", "min", "max"]).sort_values("mean")
     return bool(ends["max"].iloc[:-1].max() >= ends["min"].iloc[-1])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
@@ -17,6 +18,7 @@ from matplotlib.text import Text
 
 from ntk_conditioning import plotting
 from ntk_conditioning.networks import activations
+from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.marks import spread
 
 ROOT = Path(__file__).parents[3]
@@ -173,6 +175,28 @@ def test_depths_darken_and_lines_of_activations_differ():
     assert len({str(line) for line in lines.values()}) == 3
 
 
+def test_a_part_of_a_categorical_column_looks_as_in_the_whole(ax):
+    depths = pd.Series([1, 4, 8]).astype(pd.CategoricalDtype([1, 2, 4, 8]))
+    whole = looks.colors("depth", [1, 2, 4, 8])
+    assert looks.colors("depth", depths[depths != 1]) == whole
+    assert looks.markers("depth", depths) == looks.markers("depth", [1, 2, 4, 8])
+    missing = pd.DataFrame({"depth": depths, "rate": [0.5, 1, 2]}).query("depth == 4")
+    ax.set_yscale("log")
+    plotting.arrows(ax, missing, x="rate", hue="depth")
+    assert {line.get_color() for line in ax.lines} == {whole[4]}
+
+
+def test_a_metric_is_drawn_by_seeds_and_an_empty_one_not_at_all(ax):
+    table = pd.DataFrame({"epoch": [0, 1, 0, 1], "loss": [4.0, 2.0, 2.0, np.nan]})
+    plotting.draw_metric(ax, table, "loss", color="#112233", marker="D")
+    line, *_ = (line for line in ax.lines if len(line.get_xdata()))
+    assert line.get_xydata().tolist() == [[0, 3]]  # a seed lacks the other
+    assert (line.get_color(), line.get_marker()) == ("#112233", "D")
+    drawn = len(ax.lines)
+    plotting.draw_metric(ax, table[:0], "loss", color="#112233")
+    assert len(ax.lines) == drawn
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=15).map(sorted), st.floats(0.01, 0.3))
 def test_spread_keeps_order_distance_and_centre(levels, gap):
     placed = spread(levels, gap=gap)
@@ -212,6 +236,27 @@ def test_arrows_stand_beside_all_curves(ax, edge):
     assert (r"$\uparrow$" in markers) == (edge == "top")
     assert "D" in markers
     assert "s" not in markers  # of a row without arrows
+
+
+def test_rows_without_a_value_have_the_height_of_their_curves_arrows(ax):
+    ax.plot([1, 2], [1e2, 1e7])
+    ax.set_yscale("log")
+    rows = {"depth": [1, 2, 2], "activation": ["relu", "relu", "normalized_relu"]}
+    missing = pd.DataFrame(rows | {"normalised": [False, False, True]}, index=[7, 3, 5])
+    look = {"x": "depth", "hue": "activation", "style": "normalised"}
+    dashes = {False: "", True: (4, 1.6)}
+    heights = plotting.arrow_heights(ax, missing, **look, dashes=dashes)
+    assert 1e7 < heights[7] == heights[3] != heights[5] > 1e7
+    styles = [line.get_linestyle() for line in ax.lines if line.get_linewidth() == 0.6]
+    assert styles == ["-", "--"]
+    assert plotting.arrow_heights(ax, missing[:0], **look).empty
+
+
+def test_a_curve_keeps_its_marker_where_another_has_no_value(ax):
+    rows = pd.DataFrame({"x": [0, 1, 0, 1], "width": [16, 16, 64, 64], "y": [np.nan] * 2 + [1, 2]})
+    plotting.curves(rows, x="x", y="y", hue="width", ax=ax)
+    _, second = plotting.samples("width", [16, 64])
+    assert [line.get_marker() for line in ax.lines] == [second.get_marker()]
 
 
 def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax):

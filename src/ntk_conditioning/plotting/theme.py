@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
@@ -15,31 +16,51 @@ from ntk_conditioning.files import atomic
 #: Widths in inches of a figure in one column and across the page.
 SINGLE_COLUMN, DOUBLE_COLUMN = 3.4, 7.0
 PAGE = 9.0  # greatest height, which leaves room for the caption
+TICKS = {
+    "labelsize": 7.2,
+    "major.width": 0.6,
+    "major.size": 3,
+    "minor.width": 0.4,
+    "minor.size": 1.6,
+}
 RULE_COLOR = "#8a8a8a"  # grey of reference lines
 NOTE: dict[str, Any] = {"fontsize": 6.5, "color": "#555555"}  # words inside the axes
+#: What seaborn's theme "ticks" leaves open, in points.
+RC: dict[str, Any] = {
+    "font.size": 8,
+    "mathtext.fontset": "dejavusans",
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "axes.titlelocation": "left",
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "#333333",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": 7.2,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "legend.columnspacing": 1.4,
+    **{f"{axis}tick.{key}": size for axis in "xy" for key, size in TICKS.items()},
+    "lines.linewidth": 1.4,
+    "lines.solid_capstyle": "round",
+    "lines.markersize": 3.6,
+    "lines.markeredgewidth": 0.4,  # a thick edge rounds all shapes
+    "figure.dpi": 200,
+    "figure.constrained_layout.use": True,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,  # TrueType: text stays text, and journals take it
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ntk-conditioning",  # else ids differ each time
+}
 
 
-def use_style() -> None:
+def use_theme() -> None:
     """Make all figures that follow look alike, whatever matplotlib's own settings are."""
     mpl.rcdefaults()
-    # The fonts that come with matplotlib: the same figure on every machine.
-    mpl.rc("font", family="DejaVu Sans", size=8)
-    mpl.rc("mathtext", fontset="dejavusans")
-    mpl.rc("axes", titlesize=8.5, labelsize=8, titlelocation="left")
-    mpl.rc("axes", linewidth=0.6, edgecolor="#333333")
-    mpl.rc("axes.spines", top=False, right=False)
-    mpl.rc("legend", fontsize=7.2, frameon=False, handlelength=2.2, columnspacing=1.4)
-    marks: dict[str, Any] = {"major.width": 0.6, "major.size": 3}
-    marks |= {"minor.width": 0.4, "minor.size": 1.6}
-    for ticks in ("xtick", "ytick"):
-        mpl.rc(ticks, labelsize=7.2, **marks)  # indices, at 70% of it, are above 5 pt
-    mpl.rc("lines", linewidth=1.4, solid_capstyle="round")
-    mpl.rc("lines", markersize=3.6, markeredgewidth=0.4)  # a thick edge would round all shapes
-    mpl.rc("figure", dpi=200)
-    mpl.rc("figure.constrained_layout", use=True)
-    mpl.rc("pdf", fonttype=42)  # TrueType: text stays text, and journals take it
-    mpl.rc("ps", fonttype=42)
-    mpl.rc("svg", fonttype="none", hashsalt="ntk-conditioning")  # else every SVG has other ids
+    sns.set_theme("paper", "ticks", font="DejaVu Sans", rc=RC)  # a font that matplotlib brings
+
+
+use_style = use_theme
 
 
 @dataclass(frozen=True)
@@ -68,3 +89,6 @@ def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> SavedFig
         vector.print_pdf(temporary, metadata={"CreationDate": None})
     plt.close(figure)
     return SavedFigure(str(pdf), str(png))
+
+
+use_style = use_theme
