@@ -6,7 +6,7 @@ import numpy as np
 
 from docs.build.marked import markdown_table
 from ntk_conditioning import tables
-from ntk_conditioning.plotting import activation_label, dataset_label
+from ntk_conditioning.plotting import label
 from ntk_conditioning.tables import collect
 
 ROWS = Path(__file__).parents[2] / "resources/architectures/architectures"
@@ -25,7 +25,7 @@ def in_markdown() -> str:
     sizes = rows.groupby(["model", "width", "depth"])["parameters"].first().unstack()
     kinds = gains["mean"].columns[::-1]  # ReLU before the normalised one
     head = ["normalisation", "channels", *(f"parameters at depth {end}" for end in ENDS)]
-    head += [f"{dataset_label(name)}, {activation_label(sigma)}" for name, sigma in kinds]
+    head += [f"{label('dataset', name)}, {label('activation', sigma)}" for name, sigma in kinds]
     cells = [
         [MODELS[model], f"{width}", *(f"{sizes.loc[(model, width), end]:,.0f}" for end in ENDS)]
         + [_spread(*(row[part][kind] for part in ("mean", "min", "max"))) for kind in kinds]

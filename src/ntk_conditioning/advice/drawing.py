@@ -11,7 +11,7 @@ from ntk_conditioning.advice.recommendations import Advice
 from ntk_conditioning.networks.activations import NORMALIZED
 from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.axes import DEPTH, KAPPA, plain_log
-from ntk_conditioning.plotting.curves import sample
+from ntk_conditioning.plotting.lines import sample
 from ntk_conditioning.plotting.theme import NOTE, use_theme
 from ntk_conditioning.training.preconditioning import KERNEL
 

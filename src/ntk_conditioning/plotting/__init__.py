@@ -1,20 +1,9 @@
 """How figures look, and nothing else: every number that is drawn comes from another module."""
 # ruff: noqa: F401
 
-from ntk_conditioning.plotting.axes import (
-    DEPTH,
-    KAPPA,
-    band_handle,
-    depth_axis,
-    draw_curve,
-    label_panels,
-    legend_below,
-    line_handle,
-    plain_log,
-    seed_bands,
-    sparse,
-)
-from ntk_conditioning.plotting.curves import (
+from ntk_conditioning.plotting import looks
+from ntk_conditioning.plotting.axes import DEPTH, KAPPA, depth_axis, label_panels, plain_log
+from ntk_conditioning.plotting.lines import (
     band_sample,
     curves,
     legend,
@@ -30,35 +19,15 @@ from ntk_conditioning.plotting.marks import (
     UP,
     arrow_heights,
     arrows,
-    draw_errors,
     error_bars,
     label_line_ends,
     lower_bounds,
-    mark_off_scale,
-)
-from ntk_conditioning.plotting.names import (
-    DASHED,
-    activation_colors,
-    activation_label,
-    activation_lines,
-    activation_markers,
-    architecture_colors,
-    architecture_label,
-    architecture_markers,
-    dataset_colors,
-    dataset_label,
-    dataset_markers,
-    dataset_order,
-    depth_colors,
-    depth_markers,
-    experiment_label,
 )
 from ntk_conditioning.plotting.networks import (
     CHANCE,
     draw_accuracies,
     draw_metric,
     epoch_axis,
-    model_families,
     network_label,
     network_look,
     widths,
@@ -70,6 +39,5 @@ from ntk_conditioning.plotting.theme import (
     RULE_COLOR,
     SINGLE_COLUMN,
     save_figure,
-    use_style,
     use_theme,
 )

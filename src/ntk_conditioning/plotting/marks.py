@@ -12,7 +12,6 @@ from matplotlib.transforms import offset_copy
 from numpy.typing import ArrayLike
 
 from ntk_conditioning.plotting import looks
-from ntk_conditioning.plotting.names import LineStyle
 from ntk_conditioning.plotting.theme import NOTE
 
 #: How a second kind of marker looks: filled ones are still seen around it.
@@ -67,7 +66,7 @@ def arrow_heights(
 
 def mark_off_scale(
     ax: Axes,
-    rows: Sequence[tuple[Sequence[float], str, LineStyle, str]],
+    rows: Sequence[tuple[Sequence[float], str, Any, str]],
     *,
     label: str = "",
     edge: Literal["top", "bottom"] = "top",

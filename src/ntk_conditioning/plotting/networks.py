@@ -12,13 +12,11 @@ from matplotlib.ticker import MaxNLocator
 
 from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.axes import label_panels
-from ntk_conditioning.plotting.curves import curves as draw_curves
-from ntk_conditioning.plotting.curves import legend, sample, seed_samples, sparse
+from ntk_conditioning.plotting.lines import curves as draw_curves
+from ntk_conditioning.plotting.lines import legend, sample, seed_samples, sparse
 from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, NOTE, PAGE, RULE_COLOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pandas as pd
 
 #: The line at the accuracy of guesses.
@@ -26,23 +24,6 @@ CHANCE: dict[str, Any] = {"color": RULE_COLOR, "linestyle": ":", "linewidth": 0.
 #: What tells networks of one setting apart, and what a panel of accuracies shows.
 NETWORK, SETTING = ["model", "activation"], ["dataset", "depth"]
 Network: TypeAlias = tuple[str, str]  # its kind and its activation
-
-
-def model_families(models: Iterable[str]) -> dict[str, dict[str, looks.Look]]:
-    """Return models by the panel that they share, with label, colour and marker of each.
-
-    >>> model_families(["mine", "conv_pool"])["convolutional"]["conv_pool"].label
-    'pooled'
-    """
-    models = list(models)
-    colors, markers = looks.colors("model", models), looks.markers("model", models)
-    return {
-        family: {
-            model: looks.Look(looks.label("model", model), colors[model], markers[model])
-            for model in members
-        }
-        for family, members in looks.families(models).items()
-    }
 
 
 def network_label(network: Network) -> str:

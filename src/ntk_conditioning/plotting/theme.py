@@ -60,9 +60,6 @@ def use_theme() -> None:
     sns.set_theme("paper", "ticks", font="DejaVu Sans", rc=RC)  # a font that matplotlib brings
 
 
-use_style = use_theme
-
-
 @dataclass(frozen=True)
 class SavedFigure:
     """The files of a figure; a notebook shows the PNG, which need not be drawn once more."""
@@ -89,6 +86,3 @@ def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> SavedFig
         vector.print_pdf(temporary, metadata={"CreationDate": None})
     plt.close(figure)
     return SavedFigure(str(pdf), str(png))
-
-
-use_style = use_theme

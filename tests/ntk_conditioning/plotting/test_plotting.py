@@ -18,7 +18,7 @@ from matplotlib.text import Text
 
 from ntk_conditioning import plotting
 from ntk_conditioning.networks import activations
-from ntk_conditioning.plotting import looks
+from ntk_conditioning.plotting import looks, marks
 from ntk_conditioning.plotting.marks import spread
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ CATALOGUE = list(yaml.safe_load((ROOT / "datasets.yaml").read_text()))
 @pytest.fixture(autouse=True)
 def style():
     with mpl.rc_context():
-        plotting.use_style()
+        plotting.use_theme()
         yield
 
 
@@ -59,16 +59,25 @@ def test_a_log_axis_of_large_numbers_has_powers_of_ten(ax):
 
 def test_missing_points_are_gaps_and_lone_points_are_dots(ax):
     y = [1.0, None, 3.0, np.nan, 5.0, 6.0]
-    line = plotting.draw_curve(ax, range(6), y, color="#000000", low=y, high=y)
-    np.testing.assert_array_equal(line.get_ydata(), [1, np.nan, 3, np.nan, 5, 6])
-    (dots,) = [other for other in ax.lines if other is not line]
-    assert dots.get_xdata().tolist() == [0, 2]
-    assert len(ax.collections) == 1
+    table = pd.DataFrame({"x": range(6), "y": y, "low": y, "high": y})
+    plotting.curves(table, x="x", y="y", band=("low", "high"), ax=ax, markers=False, color="k")
+    drawn = [line.get_xdata().tolist() for line in ax.lines if len(line.get_xdata())]
+    assert sorted(drawn) == [[0], [0], [2], [2], [4, 5]], "a line and a dot for each lone point"
+    assert [line.get_marker() for line in ax.lines].count(".") == 2
+    assert len(ax.collections) == 3
     lines = len(ax.lines)
-    plotting.draw_curve(ax, range(6), y, color="#000000", marker="s")  # they have a marker already
-    assert len(ax.lines) == lines + 1
-    plotting.draw_curve(ax, range(6), y, color="#000000", marker="s", markevery=(1, 4))
+    plotting.curves(table, x="x", y="y", ax=ax, color="k")  # they have a marker already
     assert len(ax.lines) == lines + 3
+
+
+def test_a_point_needs_all_its_seeds_and_the_mean_is_arithmetic(ax):
+    table = pd.DataFrame({"x": [0, 0, 1, 1, 2, 2], "y": [1.0, 99.0, 2.0, np.nan, 4.0, 6.0]})
+    plotting.curves(table, x="x", y="y", ax=ax)
+    ax.set_yscale("log")
+    points = [tuple(map(float, point)) for line in ax.lines for point in line.get_xydata()]
+    assert points == [(0.0, 50.0), (2.0, 5.0)]
+    with pytest.raises(ValueError, match="before the axis becomes logarithmic"):
+        plotting.curves(table, x="x", y="y", ax=ax)
 
 
 def test_panels_have_letters_beside_their_titles_unless_there_is_only_one():
@@ -97,8 +106,8 @@ def test_panels_have_letters_beside_their_titles_unless_there_is_only_one():
 def test_legend_groups_begin_rows():
     figure = Figure()
     figure.subplots()
-    groups = [[plotting.line_handle(name) for name in names] for names in ("abcde", "", "xy")]
-    plotting.legend_below(figure, *groups, [plotting.band_handle("z")], columns=3)
+    groups = [[plotting.sample(name) for name in names] for names in ("abcde", "", "xy")]
+    plotting.legend(figure, *groups, [plotting.band_sample("z")], columns=3)
     (legend,) = figure.legends
     by_column = np.array([text.get_text() for text in legend.get_texts()]).reshape(3, -1)
     assert by_column.T.tolist() == [["a", "b", "c"], ["d", "e", ""], ["x", "y", ""], ["z", "", ""]]
@@ -124,7 +133,7 @@ def lab(color, sight):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-PALETTES = [plotting.dataset_colors(CATALOGUE), plotting.activation_colors(activations.names())]
+PALETTES = [looks.colors("dataset", CATALOGUE), looks.colors("activation", activations.names())]
 
 
 @pytest.mark.parametrize("sight", SIGHT)
@@ -138,26 +147,26 @@ def test_colors_are_told_apart_with_any_sight(colors, sight):
 
 def test_names_are_spelled_out_and_colors_depend_on_the_name_alone():
     names = "relu", "normalized_relu", "swish_2", "normrelu--1"
-    labels = [plotting.activation_label(name) for name in names]
+    labels = [plotting.label("activation", name) for name in names]
     assert labels == ["ReLU", "normalised ReLU", "swish 2", "NormReLU (-1)"]
-    alone = plotting.activation_colors(["tanh"])
-    among = plotting.activation_colors(["swish", "normalized_tanh", "relu", "tanh"])
+    alone = looks.colors("activation", ["tanh"])
+    among = looks.colors("activation", ["swish", "normalized_tanh", "relu", "tanh"])
     assert alone["tanh"] == among["tanh"] == among["normalized_tanh"] != among["swish"]
-    both = plotting.dataset_colors(["digits", "wine"])
-    assert plotting.dataset_colors(["wine"])["wine"] == both["wine"]
+    both = looks.colors("dataset", ["digits", "wine"])
+    assert looks.colors("dataset", ["wine"])["wine"] == both["wine"]
     unknown = [f"own_{k}" for k in range(50)]
-    colors = plotting.dataset_colors([*CATALOGUE, *unknown[:6]])
+    colors = looks.colors("dataset", [*CATALOGUE, *unknown[:6]])
     assert len(set(colors.values())) == len(CATALOGUE) + 6
-    assert list(plotting.dataset_colors(unknown)) == unknown
+    assert list(looks.colors("dataset", unknown)) == unknown
 
 
 @pytest.mark.parametrize(
     "markers",
     [
-        plotting.dataset_markers(CATALOGUE),
-        plotting.activation_markers(activations.names()),
-        plotting.depth_markers(range(11)),
-        plotting.depth_markers(2**k for k in range(10)),
+        looks.markers("dataset", CATALOGUE),
+        looks.markers("activation", activations.names()),
+        looks.markers("depth", range(11)),
+        looks.markers("depth", [2**k for k in range(10)]),
     ],
     ids=["datasets", "activations", "depths", "widths"],
 )
@@ -166,12 +175,12 @@ def test_curves_are_told_apart_without_colors(markers):
 
 
 def test_depths_darken_and_lines_of_activations_differ():
-    shades = [sum(to_rgb(color)) for color in plotting.depth_colors([10, 1, 4, 4]).values()]
+    shades = [sum(to_rgb(color)) for color in looks.colors("depth", [10, 1, 4, 4]).values()]
     assert len(shades) == 3
     assert shades == sorted(shades, reverse=True)
-    assert list(plotting.depth_colors([3])) == [3]
-    lines = plotting.activation_lines(["relu", "linear", "tanh", "relu"])
-    assert lines["relu"] == "-"
+    assert list(looks.colors("depth", [3])) == [3]
+    lines = looks.dashes(["relu", "linear", "tanh", "relu"])
+    assert lines["relu"] == ""
     assert len({str(line) for line in lines.values()}) == 3
 
 
@@ -224,7 +233,7 @@ def test_arrows_stand_beside_all_curves(ax, edge):
     ax.plot([0, 1, 2], [1e2, 1e5, 1e7])
     ax.set_yscale("log")
     rows = [([0, 1], "#000000", "-", ""), ([], "#111111", "-", "s"), ([2], "#222222", "--", "D")]
-    first, empty, second = plotting.mark_off_scale(ax, rows, label="beyond", edge=edge)
+    first, empty, second = marks.mark_off_scale(ax, rows, label="beyond", edge=edge)
     low, high = ax.get_ylim()
     assert 1e7 < first < second < high if edge == "top" else low < first < second < 1e2
     assert empty == pytest.approx(high if edge == "top" else low)
@@ -262,19 +271,19 @@ def test_a_curve_keeps_its_marker_where_another_has_no_value(ax):
 def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax):
     ax.set_yscale("log")
     before = ax.get_ylim()
-    assert plotting.mark_off_scale(ax, [([], "#000000", "-", "")]) == [before[1]]
+    assert marks.mark_off_scale(ax, [([], "#000000", "-", "")]) == [before[1]]
     assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 0, 0)
     plotting.draw_curve(ax, [0, 1], [None, None], color="#000000")
-    plotting.mark_off_scale(ax, [([0, 1], "#000000", "-", "")])
+    marks.mark_off_scale(ax, [([0, 1], "#000000", "-", "")])
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
 
 def test_bars_are_drawn_over_errors_that_can_be_seen(ax):
     ax.set_yscale("log")
-    assert not plotting.draw_errors(ax, [1, 2], [10.0, None], [1e-4, 0.5], color="#000000")
+    assert not marks.draw_errors(ax, [1, 2], [10.0, None], [1e-4, 0.5], color="#000000")
     assert not ax.lines
     error = [1e-4, 0.5, None, np.inf]
-    assert plotting.draw_errors(ax, [1, 2, 4, 8], [10.0, 30.0, 4.0, 5.0], error, color="#000000")
+    assert marks.draw_errors(ax, [1, 2, 4, 8], [10.0, 30.0, 4.0, 5.0], error, color="#000000")
     low, high = ([*line.get_ydata()] for line in ax.lines)
     assert (low, high) == ([20.0, 0.5], [45.0, 50.0])
 
@@ -282,7 +291,7 @@ def test_bars_are_drawn_over_errors_that_can_be_seen(ax):
 def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path):
     expected = dict(mpl.rcParams)
     mpl.rcParams.update({"font.family": "serif", "lines.linewidth": 9, "pdf.fonttype": 3})
-    plotting.use_style()  # it overrides the user's
+    plotting.use_theme()  # it overrides the user's
     assert dict(mpl.rcParams) == expected
     for folder in (tmp_path / "one", tmp_path / "two"):
         figure = Figure(figsize=(2, 2))
