@@ -28,11 +28,10 @@ def fix_scales(chart: dict[str, Any], rows: Mapping[str, Sequence[Any]]) -> None
             if field.get("type") == "nominal":
                 column = field["field"]
                 names = sorted({name for name in rows[column] if name is not None})
-                drawn = looks.vega_range(channel, column, names)
-                field["scale"] = {"domain": names, "range": drawn}
-                if field.get("legend"):
-                    labels = {name: looks.label(column, name) for name in names}
-                    field["legend"]["labelExpr"] = f"{json.dumps(labels)}[datum.label]"
+                labels = {name: looks.label(column, name) for name in names}
+                look = looks.vega_range(channel, column, names)
+                field["scale"] = {"domain": names, "range": look}
+                (field.get("legend") or {})["labelExpr"] = f"{json.dumps(labels)}[datum.label]"
         if "values" in encoding.get("x", {}).get("axis", {}):
             encoding["x"]["axis"]["values"] = sorted(set(rows["depth"]))
 

@@ -273,7 +273,7 @@ def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(
     before = ax.get_ylim()
     assert marks.mark_off_scale(ax, [([], "#000000", "-", "")]) == [before[1]]
     assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 0, 0)
-    plotting.draw_curve(ax, [0, 1], [None, None], color="#000000")
+    ax.plot([0, 1], [np.nan, np.nan], color="#000000")
     marks.mark_off_scale(ax, [([0, 1], "#000000", "-", "")])
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
