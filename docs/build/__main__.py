@@ -15,6 +15,7 @@ from docs.build import (
     deep_networks,
     figure_3,
     precision,
+    stated,
 )
 from docs.build.marked import with_part
 from ntk_conditioning.files import write_text
@@ -40,6 +41,7 @@ PARTS = {
     "deep networks": ("docs/agarwal2021deep.md", deep_networks.in_markdown),
     "figure 3": ("docs/why_deeper_trains.md", figure_3.in_markdown),
     "figure 3 at the published size": ("docs/why_deeper_trains.md", figure_3.published),
+    "stated": ("docs/liu2023relu.md", stated.in_markdown),
     "precision": ("docs/numerics.md", precision.in_markdown),
     "tables": ("results/README.md", described_tables),
 }
