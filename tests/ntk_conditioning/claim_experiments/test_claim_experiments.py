@@ -151,7 +151,7 @@ def test_normals_turn_as_explicit_gradients_do():
     moved = normals.moved(net, x)
     squares = [(a - b).square().sum() for a, b in zip(net.weights, moved.weights, strict=True)]
     assert math.sqrt(sum(squares)) == pytest.approx(normals.RADIUS)
-    for layer, mean in enumerate(normals.turns(net, moved, x), start=1):
+    for layer, mean in enumerate(normals.rotations(net, moved, x), start=1):
         here, there = (explicit_gradients(one, x, layer) for one in (net, moved))
         cosines = torch.nn.functional.cosine_similarity(here, there, dim=1)
         assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
