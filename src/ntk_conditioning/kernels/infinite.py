@@ -36,10 +36,9 @@ __all__ = [
     "ntk",
 ]
 
-# A smallest angle must be known to this, relatively, or to what a cosine in float64 tells; and
-# the cosines to this.
+# The error of a smallest angle may be this part of it, or the angle that float64 cosines resolve.
 RESOLVED = 1e-3
-TOLD_BY_COSINES = 1e-8
+COSINE_RESOLUTION = 1e-8
 
 
 def nngp(
@@ -115,7 +114,7 @@ def min_angle(
 
     All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
     angle of those that may be the smallest, the ``candidates``, is computed from their difference.
-    Its ``error`` is what follows from the errors of the duals, and from rounding. Equal rows have
+    Its ``error``, in radians, follows from the errors of the duals and rounding. Equal rows have
     angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each value. Of equal
     angles, the lowest pair of rows is returned.
 
@@ -123,7 +122,7 @@ def min_angle(
         ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
             fewer than two (different) rows.
         UnresolvedKernelError: as `InfiniteNetwork`, or if cosines are not known to `RESOLVED`, or
-            if the error is above `RESOLVED` of the angle, and above `TOLD_BY_COSINES`.
+            if the error is above `RESOLVED` of the angle, and above `COSINE_RESOLUTION`.
 
     >>> closest = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
     >>> closest.i, closest.j, round(closest.degrees, 6)
@@ -176,7 +175,7 @@ def _closest(
     if depth and not sigma.homogeneous:  # a layer turns by no more than about a norm's error
         error += depth * max(EQUAL_NORMS, x.shape[1] * EPS)
     layer.require(
-        error <= max(RESOLVED * angle, TOLD_BY_COSINES),
+        error <= max(RESOLVED * angle, COSINE_RESOLUTION),
         f"the smallest angle is known to {math.degrees(error):.2g} degrees only",
     )
     return closest, angle, error
