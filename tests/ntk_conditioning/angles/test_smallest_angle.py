@@ -11,7 +11,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ntk_conditioning.angles import min_angle as min_angle_module
+from ntk_conditioning.angles import smallest_angle as min_angle_module
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
 from ntk_conditioning.angles.smallest_angle import (
     NonFiniteGradientError,

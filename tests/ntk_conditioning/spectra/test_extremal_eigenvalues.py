@@ -12,7 +12,7 @@ from ntk_conditioning import memory
 from ntk_conditioning.angles.pairs import upper_tiles
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks.mlp import init_mlp
-from ntk_conditioning.spectra import conditioning as spectra
+from ntk_conditioning.spectra import condition_numbers as spectra
 from ntk_conditioning.spectra import extremal_eigenvalues, factorisations
 from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
