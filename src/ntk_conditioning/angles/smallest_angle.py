@@ -70,13 +70,13 @@ def min_angle(
     memory: int = MEMORY,
     exclude_duplicates: bool = False,
 ) -> MinAngle:
-    """Return the smallest angle between the gradients at any two rows of ``x`` (n, d).
+    """Return the smallest angle between the gradients at any two rows of ``x`` (n, d), in radians.
 
-    The result is that of float64, whatever the network's type, and of equal angles that of the
-    lowest pair. Pairs of equal rows are counted; their angle is exactly 0, unless
-    ``exclude_duplicates`` keeps one row of each value only. ``memory`` is what the gradients may
-    take, in bytes: if it does not hold those of all samples in float32, some are computed more than
-    once. ``tile`` is the side of a tile, by default a shape that suits the device.
+    It is computed in float64, whatever the network's dtype; of equal angles the lowest pair is
+    returned. Equal rows are counted and have angle 0; ``exclude_duplicates`` keeps the first row of
+    each value. ``memory`` is the number of bytes for gradients; if it does not hold those of all
+    samples in float32, some are computed more than once. ``tile`` is the side of a tile, by default
+    a shape that suits the device. ``x`` has the network's dtype and device.
 
     Raises:
         ShapeError: if ``x`` does not fit the network.
