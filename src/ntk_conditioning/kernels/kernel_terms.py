@@ -63,12 +63,15 @@ class FactoredGradients:
             total += delta.mul_(alpha).view(n, s, m, t).sum((1, 3))
 
 
+Term = PlainGradients | FactoredGradients
+
+
 @dataclass(frozen=True, eq=False)
 class Gradients:
     """The gradients of ``outputs`` k outputs of each sample, by the name of the parameter."""
 
     outputs: int
-    terms: Mapping[str, PlainGradients | FactoredGradients]
+    terms: Mapping[str, Term]
 
     def rows(self, r: slice) -> Gradients:
         return Gradients(self.outputs, {name: term.rows(r) for name, term in self.terms.items()})

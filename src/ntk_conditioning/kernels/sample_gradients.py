@@ -24,7 +24,7 @@ from ntk_conditioning.kernels.differentiated_modules import (
     MixedSamplesError,
     first,
 )
-from ntk_conditioning.kernels.kernel_terms import FactoredGradients, Gradients, PlainGradients
+from ntk_conditioning.kernels.kernel_terms import FactoredGradients, Gradients, PlainGradients, Term
 from ntk_conditioning.kernels.traces import Trace, TracePlan, survey, tensors
 
 #: Samples that the module sees at once, at most.
@@ -87,7 +87,7 @@ class SampleGradients:
         """Return a function that computes the gradients by ``names`` at a slice of ``x``."""
 
         def compute(span: slice) -> Gradients:
-            terms: dict[str, PlainGradients | FactoredGradients] = {}
+            terms: dict[str, Term] = {}
             n = span.stop - span.start
             for top in range(0, n, batch):
                 part = slice(top, min(top + batch, n))
@@ -106,12 +106,10 @@ class SampleGradients:
 
     def _gradients(
         self, names: Sequence[str], samples: Sequence[Tensor]
-    ) -> tuple[Tensor, Mapping[str, PlainGradients | FactoredGradients]]:
+    ) -> tuple[Tensor, dict[str, Term]]:
         """Return the outputs (n, c) of each sample alone, and its gradients by parameters."""
         if not self.plan.use_vmap:
-            parts = [
-                self._by_autograd(names, [t[i : i + 1] for t in samples]) for i in _range(samples)
-            ]
+            parts = [self._by_autograd(names, sample) for sample in _single(samples)]
             return torch.cat([outputs for outputs, _ in parts]), {
                 name: PlainGradients(torch.stack([g[name] for _, g in parts])) for name in names
             }
@@ -128,7 +126,7 @@ class SampleGradients:
 
     def _by_vmap(
         self, names: Sequence[str], samples: Sequence[Tensor], traces: list[Trace]
-    ) -> tuple[Tensor, Mapping[str, PlainGradients | FactoredGradients]]:
+    ) -> tuple[Tensor, dict[str, Term]]:
         """Return the same by vmap: g = ∂f/∂p of plain parameters, a and d of factored weights."""
         weights = {name: self._module.parameters[name] for name in names}
         factored = {name: w for name, w in weights.items() if name in self.plan.factored}
@@ -154,7 +152,7 @@ class SampleGradients:
             return outputs, inputs, d, g
 
         outputs, inputs, d, g = vmap(of_sample)(*(t.clone() for t in samples))
-        dtype, terms = self.plan.dtype, dict[str, PlainGradients | FactoredGradients]()
+        dtype, terms = self.plan.dtype, dict[str, Term]()
         for name, values in g.items():
             terms[name] = PlainGradients(values.reshape(*values.shape[:2], -1).to(dtype))
         for name, a in inputs.items():
@@ -183,13 +181,11 @@ class SampleGradients:
         parts: dict[str, tuple[Tensor, Tensor]] = {}
         for names in self.groups(memory // len(pair[0])):
             gradients = self._gradients(names, pair)[1]
-            rows = [self._by_autograd(names, [t[i : i + 1] for t in pair])[1] for i in _range(pair)]
+            rows = [self._by_autograd(names, sample)[1] for sample in _single(pair)]
             for name in names:
                 plain = PlainGradients(torch.stack([row[name] for row in rows]))
                 parts[name] = _inner_products(plain), _inner_products(gradients[name])
-        sizes = {
-            name: float(expected.nan_to_num().abs().max()) for name, (expected, _) in parts.items()
-        }
+        sizes = {name: float(part.nan_to_num().abs().max()) for name, (part, _) in parts.items()}
         rounding = 1e3 * self.plan.eps * max(sizes.values())
         tolerance = TOLERANCE[self.plan.precision]
         return [
@@ -208,9 +204,9 @@ class SampleGradients:
         wrong = _differ(together, alone, self.plan.eps ** (1 / 3)).flatten(1).any(1)
         if wrong.any():
             number = int(wrong.long().argmax())
-            where = self._mixing_module(samples, number)
+            layer = self._mixing_module(samples, number)
             raise MixedSamplesError(
-                f"{where} mixes samples, or depends on their place in the batch: what it gives for "
+                f"{layer} mixes samples, or depends on their place in the batch: what it gives for "
                 "one is not what it gives for this one alone; replace it by a layer that treats "
                 "each sample alone, or, if many layers stretch rounding, give float64"
             )
@@ -268,8 +264,8 @@ def one_by_one(plan: TracePlan, reason: str) -> TracePlan:
     return replace(plan, factored={}, use_vmap=False)
 
 
-def _range(samples: Sequence[Tensor]) -> range:
-    return range(len(samples[0]))
+def _single(samples: Sequence[Tensor]) -> list[list[Tensor]]:
+    return [[t[i : i + 1] for t in samples] for i in range(len(samples[0]))]
 
 
 def _differ(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
@@ -281,7 +277,7 @@ def _differ(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
     return ~torch.isclose(a, b, rtol=0, atol=tolerance * size, equal_nan=True)
 
 
-def _inner_products(term: PlainGradients | FactoredGradients) -> Tensor:
+def _inner_products(term: Term) -> Tensor:
     """Return the inner products of all gradients by a parameter."""
     values = term.values if isinstance(term, PlainGradients) else term.d
     total = values.new_zeros(2 * [values.shape[0] * values.shape[1]])
@@ -289,9 +285,7 @@ def _inner_products(term: PlainGradients | FactoredGradients) -> Tensor:
     return total
 
 
-def _empty_like(
-    term: PlainGradients | FactoredGradients, n: int
-) -> PlainGradients | FactoredGradients:
+def _empty_like(term: Term, n: int) -> Term:
     if isinstance(term, PlainGradients):
         return PlainGradients(term.values.new_empty(n, *term.values.shape[1:]))
     return FactoredGradients(
