@@ -51,7 +51,7 @@ class ClosestPair:
 def closest_pair(
     x: Array, distance: Distance, *, opposite: bool, tile: int | None = None
 ) -> ClosestPair:
-    """Return the pair of rows of ``x`` (n, d), n >= 2, whose distance is smallest.
+    """Return the pair of rows of ``x`` (n, d), n >= 2, in float64, whose distance is smallest.
 
     ``distance`` maps w = 1 - cos θ and θ (k,) to what is minimised. It must increase on [0, 1], and
     be nowhere smaller on [1, 2] than at 1; with ``opposite``, than at 2 - w. Of pairs with equal

@@ -17,8 +17,9 @@ def scaled(x: Array) -> Array:
 
 
 def angles_between(x: Array, y: Array) -> Array:
-    """Return the angle (k,) between each row of ``x`` and of ``y``, with relative error eps.
+    """Return the angles (k,) between the rows of ``x`` and ``y`` (k, d), in radians and float64.
 
+    Their relative error is about eps, and no row may be zero.
     The part of x across y is what remains of x - s y. The product is formed exactly, as a rounded
     value and its error, so that no digit of a tiny remainder is lost, whatever the norms. Angles
     near π are right to eps.

@@ -46,8 +46,8 @@ class ZeroGradientError(ZeroRowError):
 def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     """Return the angles (k,) in radians between the gradients at the rows of ``x1`` and ``x2``.
 
-    Row i of ``x1`` (k, d) is paired with row i of ``x2`` (k, d). Computed in float64 whatever the
-    network's type; angles of 1e-9 keep seven digits, larger ones more.
+    Row i of ``x1`` (k, d) is paired with row i of ``x2`` (k, d). The result is in float64 and on
+    the network's device, whatever its dtype; angles of 1e-9 keep seven digits, larger ones more.
 
     Raises:
         ShapeError: if the rows do not fit the network or each other.

@@ -77,7 +77,7 @@ class Duplicates:
 
 
 def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
-    """Return which rows of ``x`` (n, d) equal an earlier row in every entry.
+    """Return which rows of ``x`` (n, d), of any float dtype, equal an earlier row in every entry.
 
     >>> find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
     Duplicates(first=array([0, 1]), pairs=1, examples=[(0, 2)])
@@ -106,7 +106,7 @@ def require_directions(x: NDArray[np.floating]) -> None:
 
 
 def spans(n: int, size: int, *, start: int = 0) -> Iterator[slice]:
-    """Yield the slices of ``size`` that cover the range from ``start`` to ``n``."""
+    """Yield slices of ``size`` from ``start`` to ``n``; `UserError` if ``size`` is below 1."""
     if size < 1:
         raise UserError(f"tile={size}: give a whole number above zero")
     return (slice(top, min(top + size, n)) for top in range(start, n, size))

@@ -70,13 +70,13 @@ def min_angle(
     memory: int = MEMORY,
     exclude_duplicates: bool = False,
 ) -> MinAngle:
-    """Return the smallest angle between the gradients at any two rows of ``x`` (n, d).
+    """Return the smallest angle between the gradients at any two rows of ``x`` (n, d), in radians.
 
-    The result is that of float64, whatever the network's type, and of equal angles that of the
-    lowest pair. Pairs of equal rows are counted; their angle is exactly 0, unless
-    ``exclude_duplicates`` keeps one row of each value only. ``memory`` is what the gradients may
-    take, in bytes: if it does not hold those of all samples in float32, some are computed more than
-    once. ``tile`` is the side of a tile, by default a shape that suits the device.
+    It is computed in float64, whatever the network's dtype; of equal angles the lowest pair is
+    returned. Equal rows are counted and have angle 0; ``exclude_duplicates`` keeps the first row of
+    each value. ``memory`` is the number of bytes for gradients; if it does not hold those of all
+    samples in float32, some are computed more than once. ``tile`` is the side of a tile, by default
+    a shape that suits the device. ``x`` has the network's dtype and device.
 
     Raises:
         ShapeError: if ``x`` does not fit the network.
@@ -174,8 +174,8 @@ class _UnitGradients:
             after = shares.square().flip(0).cumsum(0).flip(0)[1:]
             self.rest[:-1, rows] = after.sqrt().float()
             result = result or unit.empty(span.stop - span.start, torch.float32)
-            here = result.rows(slice(rows.start - span.start, rows.stop - span.start))
-            parts = zip((*here.alphas, *here.deltas), (*unit.alphas, *unit.deltas), strict=True)
+            part = result.rows(slice(rows.start - span.start, rows.stop - span.start))
+            parts = zip((*part.alphas, *part.deltas), (*unit.alphas, *unit.deltas), strict=True)
             for rounded, exact in parts:
                 rounded.copy_(exact)
         assert result is not None
@@ -212,10 +212,10 @@ class _Search:
         self.best = (math.inf, 0, 0)
         self.refined = 0
 
-    def screen(self, here: Panel[GradientFactors], there: Panel[GradientFactors]) -> None:
-        """Keep all pairs between two panels that may be the one."""
-        for r, c in gradient_tiles.tiles(here.span, there.span, self._shape, upper=True):
-            in_tile, cosine = self._possible(here.rows(r), there.rows(c), r, c)
+    def screen(self, left: Panel[GradientFactors], right: Panel[GradientFactors]) -> None:
+        """Keep all pairs between two panels that may have the smallest angle."""
+        for r, c in gradient_tiles.tiles(left.span, right.span, self._shape, upper=True):
+            in_tile, cosine = self._possible(left.rows(r), right.rows(c), r, c)
             if not len(cosine):
                 continue
             self._floor = max(self._floor, float(cosine.max()) - self._single)
@@ -228,7 +228,7 @@ class _Search:
     def _possible(
         self, rows: GradientFactors, columns: GradientFactors, r: slice, c: slice
     ) -> tuple[Tensor, Tensor]:
-        """Return pairs (k, 2) of a tile that may be the one, with their cosines in float32."""
+        """Return pairs (k, 2) of a tile that may be closest, with their cosines in float32."""
         shape = (r.stop - r.start, c.stop - c.start)
         total, bound = (b[: math.prod(shape)].view(shape) for b in self._buffers.unbind())
         total.zero_()
@@ -253,7 +253,7 @@ class _Search:
         self._waiting.clear()
         if not waiting:
             return
-        pairs, cosine = max(waiting, key=lambda each: float(each[1].max()))
+        pairs, cosine = max(waiting, key=lambda kept: float(kept[1].max()))
         self._require_resolved(pairs[cosine.argmax()], float(cosine.max()))
         close = []
         for pairs, cosine in waiting:
@@ -269,7 +269,7 @@ class _Search:
     def _require_resolved(self, pair: Tensor, cosine: float) -> None:
         """Raise `UnresolvedGradientError` if a pair alone has another cosine than in its tile.
 
-        Layers that stretch angles stretch what differs by rounding, too.
+        Rounding differs between the two, and grows from layer to layer like any other difference.
         """
         alone = float(self._exact_cosines(pair.unsqueeze(0)))
         if abs(alone - cosine) > self._single + self._double:
@@ -281,7 +281,7 @@ class _Search:
             )
 
     def _undecided(self, pairs: Tensor) -> Tensor:
-        """Return the pairs that may still be the one: beside an angle of zero, only lower ones."""
+        """Return the pairs that may replace the best: if its angle is zero, only lower pairs."""
         angle, *best = self.best
         if angle > 0:
             return pairs
@@ -294,12 +294,12 @@ class _Search:
         Each sample's gradient is computed once; many pairs come from the product of all of them.
         """
         (rows, i), (columns, j) = (torch.unique(p, return_inverse=True) for p in pairs.unbind(1))
-        (here, _), (there, _) = self._gradients.exact(rows), self._gradients.exact(columns)
-        if GATHERING * len(pairs) < len(here.deltas) * len(rows) * len(columns):
+        (left, _), (right, _) = self._gradients.exact(rows), self._gradients.exact(columns)
+        if GATHERING * len(pairs) < len(left.deltas) * len(rows) * len(columns):
             parts = _parts(torch.stack([i, j], dim=1))
-            return torch.cat([cosines(here, there, part) for part in parts])
+            return torch.cat([cosines(left, right, part) for part in parts])
         total = self._gradients.x.new_empty(len(rows), len(columns))
-        Products(total, total.shape).kernel(total, here, there)
+        Products(total, total.shape).kernel(total, left, right)
         return total[i, j]
 
     def _measure(self, pairs: Tensor) -> None:

@@ -95,7 +95,7 @@ class Kernels:
 def along_depth(
     x: ArrayLike, *, depths: Iterable[int], activation: Activation | str
 ) -> Iterator[Kernels]:
-    """Yield the kernels of infinite width of ``x`` (n, d) at some depths, ascending.
+    """Yield the kernels of infinite width of ``x`` (n, d) at ``depths``, ascending, in float64.
 
     Raises:
         SamplesError: if the rows of ``x`` differ in norm, are fewer than two, or a depth is

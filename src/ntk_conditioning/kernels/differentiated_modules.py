@@ -1,6 +1,6 @@
-"""A module whose kernel is wanted: its trainable parameters, inputs and outputs, and what is wrong.
+"""A module, the parameters by which it is differentiated, and checks of its inputs and outputs.
 
-Everything here leaves the module as it was.
+Everything here leaves the module as it was, and explains in one line what is wrong with it.
 """
 
 import difflib
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.networks.modules import Network
 
-#: Names, patterns such as "head.*" and, after a "!", what is left out; or a test of (name, tensor).
+#: Names or patterns ("head.*"), with a "!" before those left out; or a test of (name, tensor).
 Selection = str | Sequence[str] | Callable[[str, Tensor], bool]
 #: A batch of samples: a tensor, or several tensors of which each has the samples first.
 Inputs = Tensor | Sequence[Tensor]
@@ -61,46 +61,46 @@ class DifferentiatedModule:
         return next(iter(self.parameters.values())).device
 
     def outputs(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Return the outputs (n, c), and leave the inputs as they are; an error is one line."""
+        """Return the outputs (n, c) for copies of the inputs; an error is explained in one line."""
         try:
-            made = self.model(*(t.clone() for t in inputs))
+            returned = self.model(*(t.clone() for t in inputs))
         except (UserError, MemoryError):
             raise
         except Exception as error:
             raise _explained(error, self, inputs) from error
-        return as_matrix(first(self.model, made), len(inputs[0]))
+        return as_matrix(first(self.model, returned), len(inputs[0]))
 
 
-def first(model: nn.Module, made: Any) -> Any:
-    """Return what a module has made; of a `networks.modules.Network`, the first of its pair."""
-    return made[0] if isinstance(model, Network) else made
+def first(model: nn.Module, returned: Any) -> Any:
+    """Return what a module returned, but of a `networks.modules.Network` only the outputs."""
+    return returned[0] if isinstance(model, Network) else returned
 
 
-def subject(model: nn.Module, selection: Selection | None) -> DifferentiatedModule:
-    """Return the module with the parameters selected.
+def differentiated(model: nn.Module, selection: Selection | None) -> DifferentiatedModule:
+    """Return the module with the selected parameters.
 
-    Raises `ParametersError` if there are none and `TrainingModeError`.
+    Raises `ParametersError` if there are none, `ModuleError` and `TrainingModeError`.
     """
     if not isinstance(model, nn.Module):
         raise ModuleError(f"the model is a {type(model).__name__}: give a torch.nn.Module")
     for name, module in model.named_modules():
         _check(name or type(model).__name__, module)
-    named = model.named_parameters(remove_duplicate=False)  # a shared one by each of its names
+    named = model.named_parameters(remove_duplicate=False)  # tied ones under all their names
     trainable = {name: p for name, p in named if p.requires_grad}
     if not trainable:
         raise ParametersError(
             "the module has no trainable parameter: call requires_grad_() on those that train"
         )
-    chosen: dict[int, str] = {}
+    name_of: dict[int, str] = {}  # the first name of a tied parameter
     for name, p in select(trainable, selection).items():
-        chosen.setdefault(id(p), name)
-    return DifferentiatedModule(model, {name: trainable[name] for name in chosen.values()})
+        name_of.setdefault(id(p), name)
+    return DifferentiatedModule(model, {name: trainable[name] for name in name_of.values()})
 
 
 def _check(name: str, module: nn.Module) -> None:
     """Raise `ModuleError` for a layer without a shape, or that changes itself or mixes samples."""
-    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    if any(map(nn.parameter.is_lazy, own)):
+    tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    if any(map(nn.parameter.is_lazy, tensors)):
         raise ModuleError(f"{name} has no shape yet: call the module once on a few samples")
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
         raise ModuleError(f"{name} shortens its weights in each call: set its max_norm to None")
@@ -125,10 +125,10 @@ def select(trainable: Mapping[str, Tensor], selection: Selection | None) -> dict
     if selection is None:
         return dict(trainable)
     if callable(selection):
-        chosen = {name: p for name, p in trainable.items() if selection(name, p)}
-        if not chosen:
+        selected = {name: p for name, p in trainable.items() if selection(name, p)}
+        if not selected:
             raise ParametersError("parameters= selects no trainable parameter")
-        return chosen
+        return selected
     patterns = [selection] if isinstance(selection, str) else [*selection]
     if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
         raise ParametersError("parameters= takes names or patterns, at least one, or a test")
@@ -139,25 +139,25 @@ def select(trainable: Mapping[str, Tensor], selection: Selection | None) -> dict
             raise ParametersError(f"no trainable parameter is called {pattern!r}; {hint}")
     wanted = [p for p in patterns if not p.startswith("!")] or ["*"]
     unwanted = [p.removeprefix("!") for p in patterns if p.startswith("!")]
-    chosen = {
+    selected = {
         name: p
         for name, p in trainable.items()
         if any(_is_named(name, pattern) for pattern in wanted)
         and not any(_is_named(name, pattern) for pattern in unwanted)
     }
-    if not chosen:
+    if not selected:
         raise ParametersError(f"{patterns} leave no trainable parameter")
-    return chosen
+    return selected
 
 
 def _is_named(name: str, pattern: str) -> bool:
     return name == pattern or fnmatchcase(name, pattern)  # a name may have brackets
 
 
-def as_inputs(x: Inputs, device: torch.device | str | None, home: torch.device) -> list[Tensor]:
-    """Return the tensors of a batch, which are on the module's device or will be moved there.
+def as_inputs(x: Inputs, device: torch.device | str | None, on: torch.device) -> list[Tensor]:
+    """Return the tensors of a batch for a module that is ``on`` a device; they are not yet moved.
 
-    Raises `InputsError`.
+    Raises `InputsError`, also if they are on another device and ``device`` does not allow a move.
     """
     tensors = [x] if isinstance(x, Tensor) else [*x] if isinstance(x, tuple | list) else []
     if not tensors or not all(isinstance(t, Tensor) and t.ndim for t in tensors):
@@ -170,45 +170,46 @@ def as_inputs(x: Inputs, device: torch.device | str | None, home: torch.device) 
     if len({len(t) for t in tensors}) > 1 or not len(tensors[0]):
         sizes = ", ".join(str(len(t)) for t in tensors)
         raise InputsError(f"the inputs have {sizes} samples; each needs the same, at least one")
-    if device is not None and torch.device(device).type != home.type:
-        raise InputsError(f"the module is on {home}: call model.to({str(device)!r}) first")
-    if device is None and any(t.device != home for t in tensors):
+    if device is not None and torch.device(device).type != on.type:
+        raise InputsError(f"the module is on {on}: call model.to({str(device)!r}) first")
+    if device is None and any(t.device != on for t in tensors):
         raise InputsError(
-            f"the inputs are on {tensors[0].device} and the module on {home}: "
-            f"give device={str(home)!r} or move one of them"
+            f"the inputs are on {tensors[0].device} and the module on {on}: "
+            f"give device={str(on)!r} or move one of them"
         )
     return tensors
 
 
-def as_matrix(made: Any, n: int) -> Tensor:
-    """Return outputs (n,) or (n, c) as a matrix. Raises `OutputsError` if they are others."""
-    if not isinstance(made, Tensor):
+def as_matrix(outputs: Any, n: int) -> Tensor:
+    """Return outputs (n,) or (n, c) as a matrix (n, c). Raises `OutputsError` for all others."""
+    if not isinstance(outputs, Tensor):
         raise OutputsError(
-            f"the module returns a {type(made).__name__}: wrap it in one that returns a tensor"
+            f"the module returns a {type(outputs).__name__}: wrap it in one that returns a tensor"
         )
-    if n == 1 and made.ndim == 0:  # of a module that ends with squeeze()
-        made = made.unsqueeze(0)
-    if made.ndim not in (1, 2) or len(made) != n:
+    if n == 1 and outputs.ndim == 0:  # the module ends with squeeze()
+        outputs = outputs.unsqueeze(0)
+    if outputs.ndim not in (1, 2) or len(outputs) != n:
         raise OutputsError(
-            f"the outputs of {n} samples have shape {tuple(made.shape)}, not (n,) or (n, c): "
+            f"the outputs of {n} samples have shape {tuple(outputs.shape)}, not (n,) or (n, c): "
             "flatten them behind the samples, and give squeeze() its dimension"
         )
-    if not made.is_floating_point() or not made[:1].numel():
+    if not outputs.is_floating_point() or not outputs[:1].numel():
         raise OutputsError(
-            f"the outputs are {made.dtype} of shape {tuple(made.shape)}: a kernel is of real ones"
+            f"the outputs are {outputs.dtype} of shape {tuple(outputs.shape)}: "
+            "a kernel is of real ones"
         )
-    matrix: Tensor = made.unsqueeze(1) if made.ndim == 1 else made
+    matrix: Tensor = outputs.unsqueeze(1) if outputs.ndim == 1 else outputs
     return matrix
 
 
 def _explained(
-    error: Exception, subject: DifferentiatedModule, inputs: Sequence[Tensor]
+    error: Exception, module: DifferentiatedModule, inputs: Sequence[Tensor]
 ) -> UserError:
-    """Return what is wrong with inputs, or with the module, that raises an error of them."""
-    dtype = next(iter(subject.parameters.values())).dtype
+    """Return an error that explains why the module raised ``error`` for these inputs."""
+    dtype = next(iter(module.parameters.values())).dtype
     for t in inputs:
         whole = not t.is_floating_point() and not t.is_complex()
-        if whole and _embeds_nothing(subject.model):
+        if whole and not _has_embedding(module.model):
             return InputsError(
                 f"the inputs are {t.dtype} and the module has no embedding: give x.to({dtype})"
             )
@@ -221,25 +222,25 @@ def _explained(
     return InputsError(f"the module takes no inputs of shape {shapes}: {problem}")
 
 
-def _embeds_nothing(model: nn.Module) -> bool:
-    return not any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
+def _has_embedding(model: nn.Module) -> bool:
+    return any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
 
 
 @contextmanager
 def unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Restore buffers and the state of the random generators at the end, come what may."""
-    kept = [(buffer, buffer._version, buffer.detach().clone()) for buffer in model.buffers()]
-    named = [(module, dict(module._buffers)) for module in model.modules()]
+    """Restore buffers and the states of random generators at the end, also after an error."""
+    saved = [(buffer, buffer._version, buffer.detach().clone()) for buffer in model.buffers()]
+    buffers_of = [(module, dict(module._buffers)) for module in model.modules()]
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         try:
             yield
         finally:
-            for module, buffers in named:
+            for module, buffers in buffers_of:
                 for name, buffer in buffers.items():
                     if module._buffers[name] is not buffer:
                         module._buffers[name] = buffer
             with torch.no_grad():
-                for buffer, version, before in kept:
+                for buffer, version, before in saved:
                     if buffer._version != version:
                         buffer.copy_(before)

@@ -1,12 +1,11 @@
-"""Kernels of a finite network, NTK and NNGP, and the smallest angle between its gradients.
+"""Kernels of an `MLP`, NTK and NNGP, and the smallest angle between its gradients.
 
-Neither the (n, p) Jacobian nor, for the angle, the (n, n) kernel is ever formed. With the factored
-gradients of `networks.gradient_factors`,
+The gradient of f(x_i) by W_l is delta_l(i) alpha_(l-1)(i)^T (`networks.mlp.gradient_factors`). So
 
     K = sum over l of (A_(l-1) A_(l-1)^T) * (D_l D_l^T)
 
-entry by entry, where the rows of A and D are the alphas and deltas of the samples. The NNGP kernel
-is the last term alone, A_L A_L^T.
+entry by entry, where the rows of A and D are the alphas and deltas of the samples, and the (n, p)
+Jacobian is never formed. The NNGP kernel is the last term alone, A_L A_L^T.
 """
 
 import math
@@ -34,7 +33,7 @@ from ntk_conditioning.networks.mlp import (
 
 __all__ = ["linear_factor", "min_angle", "nngp", "ntk", "pair_angle"]
 
-#: Bytes that gradients may take in any case: what a small kernel needs at once.
+#: The least default of ``memory``, in bytes: 0.27 GB.
 LEAST_MEMORY = 2**28
 
 
@@ -49,16 +48,15 @@ def ntk(
 ) -> Tensor:
     """Return the empirical NTK (n, n2): inner products of the gradients at ``x`` and ``x2``.
 
-    K_ij = <grad f(x_i), grad f(x2_j)> over all weights, for ``x`` (n, d) and ``x2`` (n2, d); in
-    the network's type and on its device, never with products in less than that type's precision.
-    Without ``x2`` only the tiles of the upper triangle are computed and then mirrored, so that the
-    result is exactly symmetric. ``tile`` is the side of a tile, by default a shape that suits the
-    device. ``memory`` is what the gradients may take beside the kernel, in bytes, by default half
-    of the kernel's size or `LEAST_MEMORY`: if it does not hold the gradients of all samples, some
-    are computed more than once.
+    K_ij = <grad f(x_i), grad f(x2_j)> over all weights, for ``x`` (n, d) and ``x2`` (n2, d). The
+    result has the network's dtype and device; products are never rounded to less. Without ``x2``
+    the tiles of the upper triangle are computed and mirrored: the result is exactly symmetric.
+    ``tile`` is the side of a tile, by default a shape that suits the device. ``memory`` is the
+    number of bytes for gradients beside the kernel, by default half of the kernel's, at least
+    `LEAST_MEMORY`. If it does not hold the gradients of all samples, some are computed repeatedly.
 
     Raises:
-        ShapeError: if the inputs do not fit the network.
+        ShapeError: if the inputs do not fit the network in shape, dtype or device.
         UnresolvedGradientError: if rounding grows over the layers until it decides an entry.
 
     >>> from ntk_conditioning.networks import activations
@@ -82,7 +80,7 @@ def nngp(
     """Return the empirical NNGP kernel (n, n2): inner products of the last layer's embeddings.
 
     K_ij = alpha_L(x_i) · alpha_L(x2_j), the NTK of a network of which only the last layer is
-    trained (agarwal2021deep, Section 3.1). Arguments and errors are those of `ntk`.
+    trained (agarwal2021deep, Section 3.1). Arguments, dtype, device and errors are those of `ntk`.
     """
     row_bytes = mlp.weights[-1].shape[1] * mlp.dtype.itemsize
     return _kernel(mlp, x, x2, tile, memory, _last_factors, row_bytes)
@@ -128,20 +126,20 @@ def _kernel(
         for i, j in pairs:
             _fill(k, rows[i], columns[j], shape, at_once, upper=x2 is None)
         if n and n2:
-            ends = beyond = [factors(mlp, end) for end in (x[:1], x[-1:])]
+            ends = ends2 = [factors(mlp, end) for end in (x[:1], x[-1:])]
             if x2 is not None:
-                beyond = [factors(mlp, end) for end in (x2[:1], x2[-1:])]
-            _require_resolved(k, ends, beyond, mlp)
+                ends2 = [factors(mlp, end) for end in (x2[:1], x2[-1:])]
+            _require_resolved(k, ends, ends2, mlp)
     return k
 
 
 def _require_resolved(
     k: Tensor, rows: Sequence[GradientFactors], columns: Sequence[GradientFactors], mlp: MLP
 ) -> None:
-    """Raise `UnresolvedGradientError` if a corner is another one from gradients computed alone.
+    """Raise `UnresolvedGradientError` if the corners of ``k`` are decided by rounding.
 
-    Those are of the first and the last row, and of the first and the last column. Layers that
-    stretch what differs stretch what differs by rounding, too.
+    They are compared with those from the gradients of the first and last row and column, each
+    computed alone, so with other rounding, which grows from layer to layer like any difference.
     """
     tolerated = torch.finfo(mlp.dtype).eps ** (1 / 3)
     pair = torch.zeros(1, 2, dtype=torch.int64, device=k.device)
@@ -149,7 +147,7 @@ def _require_resolved(
     for corner, (a, b) in zip(corners, product(rows, columns), strict=True):
         alone = float(cosines(a, b, pair))
         if abs(corner - alone) > tolerated * math.prod(
-            float(each.squared_norms().sqrt()) for each in (a, b)
+            float(gradient.squared_norms().sqrt()) for gradient in (a, b)
         ):
             what = f"an entry of the kernel is {corner:.6g} or {alone:.6g}"
             raise UnresolvedGradientError(what, mlp)
@@ -157,8 +155,8 @@ def _require_resolved(
 
 def _fill(
     k: Tensor,
-    here: Panel[GradientFactors],
-    there: Panel[GradientFactors],
+    left: Panel[GradientFactors],
+    right: Panel[GradientFactors],
     shape: tuple[int, int],
     at_once: int,
     *,
@@ -169,13 +167,13 @@ def _fill(
     def fill(tile: tuple[slice, slice]) -> None:
         r, c = tile
         entries = k[r, c]
-        Products(entries, entries.shape).kernel(entries, here.rows(r), there.rows(c))
+        Products(entries, entries.shape).kernel(entries, left.rows(r), right.rows(c))
         if upper and r.start == c.start:
             # Here both triangles were computed, and a BLAS may round them differently.
             square = entries[:, : len(entries)]
             square.copy_(square.triu() + square.triu(1).T)
         if upper:
-            beyond = slice(max(r.stop, c.start), max(r.stop, c.stop))
-            k[beyond, r] = k[r, beyond].T
+            after = slice(max(r.stop, c.start), max(r.stop, c.stop))
+            k[after, r] = k[r, after].T
 
-    threads.each(fill, [*gradient_tiles.tiles(here.span, there.span, shape, upper=upper)], at_once)
+    threads.each(fill, [*gradient_tiles.tiles(left.span, right.span, shape, upper=upper)], at_once)

@@ -36,18 +36,18 @@ __all__ = [
     "ntk",
 ]
 
-# A smallest angle must be known to this, relatively, or to what a cosine in float64 tells; and
-# the cosines to this.
+# The error of a smallest angle may be this part of it, or the angle that float64 cosines resolve.
 RESOLVED = 1e-3
-TOLD_BY_COSINES = 1e-8
+COSINE_RESOLUTION = 1e-8
 
 
 def nngp(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings.
+    """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings, in float64.
 
-    For ``x`` and ``x2``, and what is raised, see `InfiniteNetwork`.
+    It is the NNGP kernel of infinite width, by the recursion in `ntk`, which also says what
+    ``x``, ``x2``, ``depth`` and ``activation`` are and what is raised.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu").round(12)
     array([[25.]])
@@ -58,9 +58,26 @@ def nngp(
 def ntk(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width; see `InfiniteNetwork`.
+    """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width, as a float64 array.
 
-    For ReLU, Θ_ij = (L+1) |x_i||x_j| cos φ_ij with φ of liu2023relu, Theorem 4.4.
+        Σ^(l) = gain² E σ(u)σ(v),   Θ^(l) = Σ^(l) + Θ^(l-1) · gain² E σ'(u)σ'(v),
+
+    with (u, v) ~ N(0, Σ^(l-1)) and Σ^(0) = Θ^(0) = x x2ᵀ (Jacot, Gabriel & Hongler 2018,
+    Theorem 1). For ReLU, Θ_ij = (L+1) |x_i||x_j| cos φ_ij (liu2023relu, Theorem 4.4).
+
+    ``x`` (n, d) and ``x2`` (n2, d) hold one sample per row, as arrays, lists or tensors on any
+    device; no row may be zero. Without ``x2`` it is ``x``, and the result is exactly symmetric.
+    ``depth`` is L, the number of hidden layers; depth 0 gives the Gram matrix. ``activation`` is an
+    `Activation` or a name that `activations.get` knows. There are no biases, and inputs are not
+    divided by √d: entries grow with |x_i||x_j|.
+
+    Raises:
+        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative or not whole.
+        ZeroRowError: if a sample is zero.
+        UnknownActivationError: if ``activation`` names none.
+        UnresolvedKernelError: if the kernel leaves the range of float64, or its cosines are not
+            known to `TOLERATED`.
+        NotEnoughMemoryError: if the kernel, 8 n n2 bytes, exceeds the available memory.
 
     >>> ntk([[1.0, 0.0], [0.0, 2.0]], depth=1, activation="relu").round(6)
     array([[2.     , 0.63662],
@@ -72,10 +89,11 @@ def ntk(
 def gradient_angles(
     x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
 ) -> Array:
-    """Return the angles φ (n, n2) in radians between model gradients; see `InfiniteNetwork`.
+    """Return the angles φ (n, n2) between model gradients, in radians and float64.
 
-    Small angles keep their digits: relative errors are about 1e-15 for the leaky ReLUs and erf.
-    Angles near π, which only odd activations and depth 0 have, are right to 1e-8.
+    cos φ_ij = Θ_ij / √(Θ_ii Θ_jj); arguments and errors are those of `ntk`. Small angles keep their
+    digits: relative errors are about 1e-15 for the leaky ReLUs and erf. Angles near π, which only
+    odd activations and depth 0 have, are right to 1e-8.
 
     >>> float(gradient_angles([[1.0, 0.0], [1.0, 1e-9]], depth=0, activation="relu")[0, 1])
     1e-09
@@ -96,7 +114,7 @@ def min_angle(
 
     All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
     angle of those that may be the smallest, the ``candidates``, is computed from their difference.
-    Its ``error`` is what follows from the errors of the duals, and from rounding. Equal rows have
+    Its ``error``, in radians, follows from the errors of the duals and rounding. Equal rows have
     angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each value. Of equal
     angles, the lowest pair of rows is returned.
 
@@ -104,7 +122,7 @@ def min_angle(
         ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
             fewer than two (different) rows.
         UnresolvedKernelError: as `InfiniteNetwork`, or if cosines are not known to `RESOLVED`, or
-            if the error is above `RESOLVED` of the angle, and above `TOLD_BY_COSINES`.
+            if the error is above `RESOLVED` of the angle, and above `COSINE_RESOLUTION`.
 
     >>> closest = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
     >>> closest.i, closest.j, round(closest.degrees, 6)
@@ -157,7 +175,7 @@ def _closest(
     if depth and not sigma.homogeneous:  # a layer turns by no more than about a norm's error
         error += depth * max(EQUAL_NORMS, x.shape[1] * EPS)
     layer.require(
-        error <= max(RESOLVED * angle, TOLD_BY_COSINES),
+        error <= max(RESOLVED * angle, COSINE_RESOLUTION),
         f"the smallest angle is known to {math.degrees(error):.2g} degrees only",
     )
     return closest, angle, error

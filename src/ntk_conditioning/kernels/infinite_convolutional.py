@@ -55,8 +55,8 @@ from ntk_conditioning.networks.activations import Activation, Array
 
 Pooling = Literal["none", "average"]
 
-PAIRS = 2**18  # of pixels in a tile: larger ones are no faster
-ARRAYS = 32  # of a tile's size that are there at once, with erf's dual
+PAIRS = 2**18  # pairs of pixels in a tile: larger tiles are no faster
+ARRAYS = 32  # arrays of a tile's size that exist at once, with erf's dual
 
 
 class ConvolutionError(UserError):
@@ -65,7 +65,7 @@ class ConvolutionError(UserError):
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """Both kernels (n, n2) after ``depth`` convolutions."""
+    """Both kernels (n, n2), in float64, after ``depth`` convolutions."""
 
     depth: int
     nngp: Array
@@ -73,7 +73,7 @@ class Kernels:
 
 
 def nngp(x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, **options: Any) -> Array:
-    """Return the covariance (n, n2) of the outputs; ``options`` are those of `kernels`.
+    """Return the covariance (n, n2) of the outputs, in float64; see `kernels` for ``options``.
 
     >>> nngp(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
     array([[1.]])
@@ -82,7 +82,7 @@ def nngp(x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, **options: An
 
 
 def ntk(x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, **options: Any) -> Array:
-    """Return the neural tangent kernel (n, n2); ``options`` are those of `kernels`.
+    """Return the neural tangent kernel (n, n2), in float64; see `kernels` for ``options``.
 
     >>> ntk(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
     array([[3.]])
@@ -100,11 +100,11 @@ def kernels(
     kernel_size: int = 3,
     memory: int = GB,
 ) -> list[Kernels]:
-    """Return the kernels of images at some depths, ascending, in one pass over the layers.
+    """Return the kernels of images at ``depths``, ascending, by the recursion at the module's top.
 
-    ``x`` (n, colours, height, width) and ``x2`` (n2, ...) are images; without ``x2`` it is ``x``,
-    and the kernels are exactly symmetric. ``memory`` bounds the bytes of a tile of pairs, beside
-    kernels, images and an activation's tables. See the top of this module.
+    ``x`` (n, colours, height, width) and ``x2`` (n2, ...) are arrays or tensors; without ``x2`` it
+    is ``x``, and the kernels are exactly symmetric. ``memory`` bounds the bytes of a tile of pairs,
+    beside kernels, images and an activation's tables; it is 1 GB by default.
 
     Pre-activations have variance 1 where the squares over a patch sum to k²: scale images to about
     that, unless the activation is homogeneous.
@@ -115,35 +115,35 @@ def kernels(
         ZeroRowError: if an image is zero.
         UnknownActivationError: if ``activation`` names none.
         NotEnoughMemoryError: if one pair of images takes more than ``memory``.
-        UnresolvedKernelError: if squares of pixels, or kernels, leave the range of float64.
+        UnresolvedKernelError: if squares of pixels, or kernels, leave the range of float64, or
+            cosines are not known to `TOLERATED`.
 
     >>> [linear] = kernels(np.ones((1, 3, 2, 2)), depths=[0], activation="relu", pooling="average")
     >>> linear.ntk
     array([[3.]])
     """
-    images, others = _images(x), None if x2 is None else _images(x2)
-    if others is not None and others.shape[1:] != images.shape[1:]:
-        raise SamplesError(f"images of shapes {images.shape[1:]} and {others.shape[1:]} differ")
-    wanted = sorted(set(depths))
-    if wanted and wanted[0] < 0:
-        raise SamplesError(f"depth {wanted[0]} is negative; it counts convolutions")
+    images, images2 = _images(x), None if x2 is None else _images(x2)
+    if images2 is not None and images2.shape[1:] != images.shape[1:]:
+        raise SamplesError(f"images of shapes {images.shape[1:]} and {images2.shape[1:]} differ")
+    depths = sorted(set(depths))
+    if depths and depths[0] < 0:
+        raise SamplesError(f"depth {depths[0]} is negative; it counts convolutions")
     if kernel_size < 1 or kernel_size % 2 == 0:
         raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")
     if pooling not in get_args(Pooling):
         raise ConvolutionError(f"no pooling is called {pooling!r}; give 'none' or 'average'")
     side = _tile_side(images.shape[2] * images.shape[3], pooling=pooling, memory=memory)
-    both = images if others is None else np.concatenate([images, others])
-    network = _Network(
-        both, wanted, activations.get(activation), pooled=pooling == "average", taps=kernel_size
-    )
-    return _tile_by_tile(network, wanted, len(images), 0 if others is None else len(others), side)
+    n2, pooled = 0 if images2 is None else len(images2), pooling == "average"
+    both = images if images2 is None else np.concatenate([images, images2])
+    network = _Network(both, depths, activations.get(activation), pooled=pooled, taps=kernel_size)
+    return _tile_by_tile(network, depths, len(images), n2, side)
 
 
 def _tile_by_tile(
     network: "_Network", depths: list[int], n: int, n2: int, side: int
 ) -> list[Kernels]:
-    """Return the kernels of the first ``n`` images and the ``n2`` after them; or of the first."""
-    first = n if n2 else 0  # of the columns
+    """Return kernels between the first ``n`` images and the ``n2`` after them, or the first."""
+    first = n if n2 else 0  # the image of the first column
     results = [Kernels(depth, *np.empty((2, n, n2 or n))) for depth in depths]
     tiles = product(spans(n, side), spans(n + n2, side, start=n)) if n2 else upper_tiles(n, side)
     for rows, columns in tiles:
@@ -219,8 +219,8 @@ class _Network:
         q_of_patches = positive.ravel() if self._pooled else positive.T.ravel()
         layer = resolved_dual(sigma, q_of_patches, network=self._name, x=self._images)
         after, slopes = (
-            each.reshape(q.shape) if self._pooled else each.reshape(q.shape[::-1]).T
-            for each in (layer.variances, layer.slopes)
+            values.reshape(q.shape) if self._pooled else values.reshape(q.shape[::-1]).T
+            for values in (layer.variances, layer.slopes)
         )
         means, at_zero = None, 0.0
         if zero.any():
@@ -235,7 +235,7 @@ class _Network:
         )
 
     def blocks(self, rows: slice, columns: slice) -> Iterator[tuple[Array, Array]]:
-        """Yield NNGP and NTK of a tile of pairs of images, for each depth that is wanted."""
+        """Yield NNGP and NTK of a tile of pairs of images, at each of the depths."""
         both = rows, columns
         left, right = (self._groups(self._pixels[part]) for part in both)
         covariance, tangent, defect = left @ right.swapaxes(1, 2), np.zeros(()), np.zeros(())

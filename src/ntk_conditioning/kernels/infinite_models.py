@@ -17,16 +17,19 @@ def ntks(
     depths: Sequence[int],
     activation: Activation | str,
 ) -> dict[int, Array]:
-    """Return the NTKs (n, n) of infinite width of samples ``x`` (n, d), by depth.
+    """Return the NTKs (n, n) of infinite width of samples ``x`` (n, d), in float64, by depth.
 
-    ``image`` is the height, width and colours of a sample, for the convolutional ones.
+    ``model`` is a name in `architectures.MODELS` that has a limit; ``image`` is the height, width
+    and colours of a sample, for the convolutional ones.
+
+    Raises `ValueError` if there is no recursion for the model, and the errors of `infinite.ntk`.
     """
     if model in ("conv", "conv_pool") and image is not None:
         images = x.reshape(len(x), *image).transpose(0, 3, 1, 2)
         pooling: Any = "average" if model == "conv_pool" else "none"
         options: Any = {"depths": depths, "activation": activation}
-        found = infinite_convolutional.kernels(images, pooling=pooling, **options)
-        return {kernels.depth: kernels.ntk for kernels in found}
+        all_depths = infinite_convolutional.kernels(images, pooling=pooling, **options)
+        return {kernels.depth: kernels.ntk for kernels in all_depths}
     return {depth: _ntk(model, x, depth, activation) for depth in depths}
 
 

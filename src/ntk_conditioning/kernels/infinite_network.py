@@ -61,8 +61,8 @@ class SamplesError(UserError):
 class InfiniteNetwork:
     """The network of infinite width on given samples, after ``depth`` hidden layers.
 
-    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. ``error`` is
-    what the duals' errors add up to, relative to the kernels' largest entries.
+    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. All results
+    are in float64. ``error`` is the sum of the duals' errors, relative to the largest entries.
 
     Raises:
         SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
@@ -121,15 +121,15 @@ class InfiniteNetwork:
         return self.matrix(lambda r, c, _, e: np.outer(norms[r], norms[c]) * (1 - e))
 
     def matrix(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
-        """Return what ``entry`` makes of all pairs (n, n2), exactly symmetric without x2.
+        """Return the matrix (n, n2) of ``entry(rows, columns, w, e)``, computed tile by tile.
 
-        It is given the rows and columns of a tile of pairs, and the cosine distances of their
-        embeddings, w, and of their model gradients, e.
+        The arguments are the slices of a tile and the cosine distances of its pairs, w of their
+        embeddings and e of their model gradients. Without x2 it is exactly symmetric.
         """
         return self.matrix_of_inputs(lambda r, c, *at: entry(r, c, *self._propagate(r, c, *at)))
 
     def matrix_of_inputs(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
-        """Return the same of the samples' cosine distances w and of their angles θ."""
+        """Return the same of ``entry(rows, columns, w, θ)``, with w and θ of the samples."""
         n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
         memory.require(8 * n * (total - offset), f"a kernel of {n:,} × {total - offset:,} samples")
         result = np.empty((n, total - offset))
@@ -187,11 +187,11 @@ class InfiniteNetwork:
         return e_off
 
     def require_cosines(self, tolerated: float) -> None:
-        """Raise `UnresolvedKernelError` unless the cosines of both kernels are known to that."""
+        """Raise `UnresolvedKernelError` if the cosines of the kernels have larger errors."""
         require_cosines(self.error, network=self._name, x=self.x, tolerated=tolerated)
 
     def require(self, condition: bool | np.bool_, problem: str) -> None:
-        """Raise `UnresolvedKernelError` that tells a problem unless a condition holds."""
+        """Raise `UnresolvedKernelError` with this problem unless a condition holds."""
         if not condition:
             raise _unresolved(problem, network=self._name, x=self.x)
 

@@ -52,7 +52,7 @@ class ScaleError(UserError):
 
 
 def nngp(x: ArrayLike, x2: ArrayLike | None = None, **options: Any) -> Array:
-    """Return the covariance Σ_f (n, n2) of the outputs; ``options`` are those of `Network`.
+    """Return the covariance Σ_f (n, n2) of the outputs, in float64; see `Network` for ``options``.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
     array([[100.]])
@@ -61,7 +61,7 @@ def nngp(x: ArrayLike, x2: ArrayLike | None = None, **options: Any) -> Array:
 
 
 def ntk(x: ArrayLike, x2: ArrayLike | None = None, **options: Any) -> Array:
-    """Return the neural tangent kernel Θ_f (n, n2); ``options`` are those of `Network`.
+    """Return the neural tangent kernel Θ_f (n, n2), in float64; see `Network` for ``options``.
 
     For ReLU each block multiplies Σ_ii by 1 + s², and Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
 
@@ -74,8 +74,9 @@ def ntk(x: ArrayLike, x2: ArrayLike | None = None, **options: Any) -> Array:
 class Network:
     """The network of infinite width on samples ``x`` (n, d) and ``x2`` (n2, d), by default ``x``.
 
-    ``branch_scale`` s makes it residual; deep ones want about 1 / sqrt(L). ``bias_scale`` is β, so
-    that biases have variance β². See the top of this module.
+    ``depth`` is the number L of blocks, ``activation`` an `Activation` or its name. A residual
+    network has a ``branch_scale`` s, for deep ones about 1 / sqrt(L); a plain one has None.
+    ``bias_scale`` is β, so that biases have variance β². See the top of this module.
 
     Raises:
         SamplesError, ZeroRowError, UnknownActivationError, UnresolvedKernelError: as
@@ -146,7 +147,8 @@ class Network:
         with np.errstate(all="ignore"):
             w = e = self._input.distance(*at, w, 0)
             for k, (layer, covariance, tangent) in enumerate(self._blocks):
-                # θ itself, which w near 2 does not tell, unless a bias has come between
+                # The first layer takes θ itself, as w near 2 does not determine it; with biases
+                # the angle is another one.
                 angles = angle_of(w) if k or self._biased else theta
                 after, h = layer.cosine_distances(rows, columns, w, angles)
                 e = tangent.distance(*at, e, after, 0, e + h - e * h)

@@ -28,7 +28,9 @@ TINY = 1e-300
 
 
 def ntk_distances(activation: Activation, depth: int) -> Distances:
-    """Return e: 1 - Θ(x, x') / Θ(x, x) of samples at cosine distances, at infinite width.
+    """Return the function e(w) = 1 - Θ(x, x') / Θ(x, x) of cosine distances w = 1 - x · x'.
+
+    It takes and returns float64 arrays of any shape, and goes through all layers for each entry.
 
     >>> from ntk_conditioning.networks import activations
     >>> far = ntk_distances(activations.get("relu"), 1)(np.array(1.0))
@@ -55,7 +57,7 @@ class Table:
 
     def __call__(self, w: Array) -> Array:
         within = np.maximum(w, _distance(self.spline.t[0]))
-        e = np.exp(self.spline(self._place(within))) * (w / within)
+        e = np.exp(self.spline(self._node_position(within))) * (w / within)
         return np.where(w < 2, e, self.opposite)
 
     def error(self, w: Array, input_error: float = 0.0) -> float:
@@ -68,7 +70,7 @@ class Table:
         """
         closest, furthest = w.min(), w.max()
         step = len(self.errors) / (self.spline.t[-1] - self.spline.t[0])
-        ends = (self._place(np.array([closest, furthest])) - self.spline.t[0]) * step
+        ends = (self._node_position(np.array([closest, furthest])) - self.spline.t[0]) * step
         near = self.errors[max(0, int(ends[0]) - 1) : int(ends[1]) + 2].max()
         first = _distance(self.spline.t[0])
         if ((w > 0) & (w < first)).any():
@@ -79,14 +81,14 @@ class Table:
         slope = float(self(closest) / closest) if closest > 0 else np.inf
         return float(near + min(float(self(np.array(input_error))), slope * input_error))
 
-    def _place(self, w: Array) -> Array:
+    def _node_position(self, w: Array) -> Array:
         with np.errstate(divide="ignore"):
             at = np.log(w / np.maximum(2 - w, 0)) / 2
         return np.clip(at, self.spline.t[0], self.spline.t[-1])
 
 
 def tables(activation: Activation, depths: Iterable[int]) -> dict[int, Table]:
-    """Return tables of e at some depths.
+    """Return a table of e for each of the depths; they work in float64, in any shape.
 
     >>> from ntk_conditioning.networks import activations
     >>> relu = tables(activations.get("relu"), [1])[1]
@@ -100,7 +102,7 @@ def tables(activation: Activation, depths: Iterable[int]) -> dict[int, Table]:
     # every second is between two nodes, where the spline's error is seen
     at = np.sort(np.append(x, (x[1:] + x[:-1]) / 2))
     w, theta = np.append(_distance(at), 2.0), np.append(2 * np.arctan(np.exp(at)), np.pi)
-    found = {}
+    table_of = {}
     for depth, state in enumerate(_states(activation, w, max(wanted, default=0), theta)):
         if depth in wanted:
             e = np.maximum(state.e, TINY)
@@ -108,10 +110,10 @@ def tables(activation: Activation, depths: Iterable[int]) -> dict[int, Table]:
             spline = make_interp_spline(x, np.log(e[::2]), k=DEGREE)
             between = np.abs(np.exp(spline((x[1:] + x[:-1]) / 2)) - e[1::2])
             seen = 2 * np.maximum(np.append(between, 0), np.append(0, between))
-            found[depth] = Table(
+            table_of[depth] = Table(
                 depth, spline, state.e_error[:-1:2] + seen + SPLINE_ROUNDING * e[::2], opposite
             )
-    return found
+    return table_of
 
 
 def _distance(x: Array) -> Array:

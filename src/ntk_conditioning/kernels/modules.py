@@ -1,7 +1,13 @@
 """The empirical NTK of any torch module, in bounded memory.
 
-`kernels.traces` finds the weights of linear layers, `kernels.sample_gradients` differentiates by
-these and all others, and here the kernel is summed up parameter by parameter, a tile at a time.
+    K_ij = <∇f(x_i), ∇f(x_j)> = Σ_p <∂f(x_i)/∂p, ∂f(x_j)/∂p>,  p all parameters.
+
+What happens in order, and where:
+1. `traces.survey` runs the module on one sample and finds the linear layers z = W a, for which
+   <∂f/∂W, ∂f'/∂W> = (a · a') (d · d') with d = ∂f/∂z, so that no gradient by W is formed.
+2. `sample_gradients` computes a and d of these, and the plain gradients by all other parameters,
+   as those of convolutions and biases, for a panel of samples and a group of parameters at a time.
+3. `kernel_terms` adds their inner products to a tile of the kernel.
 """
 
 import sys
@@ -25,13 +31,13 @@ from ntk_conditioning.kernels.differentiated_modules import (
     ParametersError,
     Selection,
     as_inputs,
-    subject,
+    differentiated,
     unchanged,
 )
 from ntk_conditioning.kernels.kernel_terms import Gradients
 from ntk_conditioning.kernels.sample_gradients import (
-    NotTogetherError,
     SampleGradients,
+    VmapError,
     autograd,
     one_by_one,
     planned,
@@ -43,15 +49,15 @@ from ntk_conditioning.networks.mlp import MLP
 
 Outputs = Literal["sum", "mean_of_kernels", "full"] | int
 
-#: Bytes that may be taken beside a kernel in any case.
+#: The least default of ``memory``, in bytes: 0.95 GB.
 LEAST_MEMORY = 95 * 10**7
-#: Part of the memory that the module's own passes may take.
+#: The part of ``memory`` for the module's forward and backward passes; gradients get the rest.
 PASS = 1 / 4
 #: Rows of a tile on a CPU, at least: fewer would make products slow.
 LEAST_HEIGHT = 64
-#: Samples of which the second of the pair is chosen that is looked at first.
+#: Samples among which `_pair_of` looks for the two that gradients are checked on.
 MOST_COMPARED = 256
-#: Bytes that products of pairs of positions take at once.
+#: Bytes that the products between the positions of two samples may take in a tile.
 PAIR_BYTES = 2**25
 
 
@@ -76,25 +82,33 @@ def ntk(
         "mean_of_kernels":  K_ij = 1/c Σ_a <∇f_a(x_i), ∇f_a(x2_j)>;
         "full":             K_(i c + a, j c + b) = <∇f_a(x_i), ∇f_b(x2_j)>, of shape (n c, n2 c).
 
-    ``x`` is a tensor, or a tuple of the model's inputs, with samples first, and the model gives
-    (n,) or (n, c); of a `networks.modules.Network` the first of its pair is taken. ``parameters``
-    are all that require gradients, or those given by names, patterns ("head.*", "!*norm*") or a
-    test of (name, parameter). Without ``x2`` the result is exactly symmetric. ``memory`` is what
-    may be taken beside the kernel, in bytes, by default half of its size or 0.95 GB: if it
-    does not hold the gradients of all samples, some are computed more than once. Samples are moved
-    to ``device``, where the model is. ``progress`` shows a bar, by default in a terminal only.
+    ``x`` is a tensor with samples first, or a tuple of such if the model takes several inputs; the
+    model returns (n,) or (n, c), a `networks.modules.Network` its pair. ``parameters`` selects by
+    names, patterns ("head.*", "!*norm*") or a test of (name, parameter) among those that require
+    gradients; default is all. Samples are moved to ``device``, which has to be the model's.
+    ``progress`` shows a bar, by default in a terminal only.
 
-    The model is left as it was. Where `torch.func.vmap` cannot take many samples at once, they are
-    differentiated one by one, slowly, and the log says why. The result is on the model's device, in
-    the lowest precision on the way to the outputs: use float64 for small eigenvalues.
+    The result is on the model's device and has the lowest precision with which the model computes
+    on the way to its outputs. Use float64 (``model.double()`` and ``x.double()``): of a kernel in
+    float32, `condition` takes eigenvalues up to n · 1.2e-7 · λ_max for zero. Without ``x2`` the
+    result is exactly symmetric.
+
+    The kernel takes 8 n n2 bytes in float64, c² times as much if "full": 0.8 GB for 10,000 samples.
+    ``memory`` is the number of bytes that gradients and passes may take beside it, 4 * 10**9 for
+    4 GB; default is half of the kernel, at least 0.95 GB. If it does not hold the gradients of all
+    samples, some are computed more than once. ``tile`` is the side of a tile.
+
+    The model is left as it was. If `torch.func.vmap` cannot differentiate it, samples are
+    differentiated one by one, slowly, and the log says why.
 
     Raises:
         ParametersError: if no parameter is selected.
-        TrainingModeError: if a layer differs in training mode and is in it, or numbers are drawn.
-        MixedSamplesError: if the outputs of a sample depend on others, or on its place among them.
-        ModuleError: of less than single precision, lazy layers, embeddings with ``max_norm``.
-        NotEnoughMemoryError: if the kernel does not fit into the host's memory.
-        InputsError, OutputsError: if these do not fit; if the sum of the outputs is constant.
+        TrainingModeError: if a layer behaves as in training, or random numbers are drawn.
+        MixedSamplesError: if the outputs of a sample depend on the other samples or its position.
+        ModuleError: for precision below float32, lazy layers, and embeddings with ``max_norm``.
+        NotEnoughMemoryError: if the kernel does not fit into the host's available memory.
+        InputsError: if the inputs do not fit the model, or a number is not whole and positive.
+        OutputsError: if the outputs are not (n,) or (n, c), or their sum is constant.
 
     >>> model = nn.Linear(2, 1)
     >>> ntk(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]])).tolist()
@@ -103,63 +117,152 @@ def ntk(
     tile, memory = _positive("tile", tile), _positive("memory", memory)
     if isinstance(model, MLP):
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
-    chosen = subject(model, parameters)
-    here = as_inputs(x, device, chosen.device)
-    others = None if x2 is None else as_inputs(x2, device, chosen.device)
-    shown = sys.stderr.isatty() if progress is None else progress
+    module = differentiated(model, parameters)
+    inputs = as_inputs(x, device, module.device)
+    inputs2 = None if x2 is None else as_inputs(x2, device, module.device)
+    progress = sys.stderr.isatty() if progress is None else progress
     with (
         torch.inference_mode(False),
         torch.no_grad(),
-        torch.autocast(chosen.device.type, enabled=False),
-        unchanged(model, chosen.device),
+        torch.autocast(module.device.type, enabled=False),
+        unchanged(model, module.device),
         gradient_tiles.full_precision(),
     ):
-        return _of_module(chosen, here, others, outputs, memory, tile, shown)
+        return _of_module(module, inputs, inputs2, outputs, memory, tile, progress)
 
 
 def _of_module(
-    chosen: DifferentiatedModule,
-    here: Sequence[Tensor],
-    others: Sequence[Tensor] | None,
+    module: DifferentiatedModule,
+    x: Sequence[Tensor],
+    x2: Sequence[Tensor] | None,
     outputs: Outputs,
     memory: int | None,
     tile: int | None,
     progress: bool,
 ) -> Tensor:
     """Return the kernel of a module; see `ntk`."""
-    there = here if others is None else others
-    pair = [t.to(chosen.device) for t in _pair_of(here if len(here[0]) > 1 else there)]
-    drawn = random_state(chosen.device)
-    plan, _ = survey(chosen, [t[:1] for t in pair])
-    if others is not None:
-        _require_alike(chosen, plan.outputs, here, there)
-    full, n, n2 = outputs == "full", len(here[0]), len(there[0])
+    columns = x if x2 is None else x2
+    pair = [t.to(module.device) for t in _pair_of(x if len(x[0]) > 1 else columns)]
+    generators = random_state(module.device)
+    plan, _ = survey(module, [t[:1] for t in pair])
+    if x2 is not None:
+        _require_alike(module, plan.outputs, x, x2)
+    full, n, n2 = outputs == "full", len(x[0]), len(columns[0])
     k = plan.outputs if full else 1
-    _require_memory(n * k, n2 * k, plan.dtype, chosen.device)
-    combinations = _combinations(outputs, plan.outputs).to(chosen.device, plan.dtype)
+    _require_memory(n * k, n2 * k, plan.dtype, module.device)
+    combinations = _combinations(outputs, plan.outputs).to(module.device, plan.dtype)
     if outputs == "sum" and plan.outputs > 1:
-        _require_varying_sum(chosen, plan, pair)
-    total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=chosen.device)
+        _require_varying_sum(module, plan, pair)
+    total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
     memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
     plan = planned(plan, len(combinations), max(n, n2), full=full)
-    gradients = SampleGradients(chosen, plan, combinations)
+    gradients = SampleGradients(module, plan, combinations)
     try:
         if wrong := gradients.differing(pair, memory // 4):
-            raise NotTogetherError(f"gradients by {', '.join(wrong)} differ from autograd's")
-        _kernel(gradients, here, others, total, memory, tile, progress, full=full)
-    except NotTogetherError as error:
-        gradients = SampleGradients(chosen, one_by_one(plan, str(error)), combinations)
-        _kernel(gradients, here, others, total.zero_(), memory, tile, progress, full=full)
-    require_nothing_drawn(drawn, chosen.device)
+            raise VmapError(f"gradients by {', '.join(wrong)} differ from autograd's")
+        _add_kernel(gradients, x, x2, total, memory, tile, progress, full=full)
+    except VmapError as error:
+        gradients = SampleGradients(module, one_by_one(plan, str(error)), combinations)
+        _add_kernel(gradients, x, x2, total.zero_(), memory, tile, progress, full=full)
+    require_nothing_drawn(generators, module.device)
     if outputs == "mean_of_kernels":
         total /= plan.outputs
-    if others is None:
+    if x2 is None:
         _mirror(total)
     return total.to(plan.precision)
 
 
+def _combinations(outputs: Outputs, c: int) -> Tensor:
+    """Return k combinations (k, c) of the c outputs: each row is differentiated as one function."""
+    if outputs == "sum":
+        return torch.ones(1, c)
+    if outputs in ("mean_of_kernels", "full"):
+        return torch.eye(c)
+    number = _whole(outputs)
+    if number is None or not 0 <= number < c:
+        raise OutputsError(
+            f"outputs={outputs!r} of a module of {c}: give 'sum', 'mean_of_kernels', 'full' or "
+            f"an index below {c}, from 0 on"
+        )
+    return torch.eye(c)[[number]]
+
+
+def _add_kernel(
+    gradients: SampleGradients,
+    x: Sequence[Tensor],
+    x2: Sequence[Tensor] | None,
+    total: Tensor,
+    memory: int,
+    tile: int | None,
+    progress: bool,
+    *,
+    full: bool,
+) -> None:
+    """Add the inner products of the gradients at ``x`` and ``x2`` to ``total``."""
+    n, n2 = len(x[0]), len(x[0] if x2 is None else x2[0])
+    pass_memory = int(memory * PASS)
+    panel_memory = (memory - pass_memory) // (1 if x2 is None else 2)
+    groups = gradients.groups(panel_memory // max(n, n2))
+    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=not progress) as bar:
+        for names in groups:
+            size = gradient_tiles.panel_rows(
+                max(n, n2), row_bytes=gradients.row_bytes(names), memory=panel_memory, least=1
+            )
+            batch = gradients.batch(names, pass_memory)
+            rows = columns = Panels(n, size, gradients.by(names, x, batch))
+            if x2 is not None:
+                columns = Panels(n2, size, gradients.by(names, x2, batch))
+            spans = len(rows.spans), len(columns.spans)
+            for i, j in rows.pairs() if x2 is None else np.ndindex(*spans):
+                done = _add_panels(total, rows[i], columns[j], tile, upper=x2 is None, full=full)
+                bar.update(done)
+
+
+def _add_panels(
+    total: Tensor,
+    left: Panel[Gradients],
+    right: Panel[Gradients],
+    tile: int | None,
+    *,
+    upper: bool,
+    full: bool,
+) -> int:
+    """Add the products of two panels to ``total``; return how many pairs are done."""
+    shape = (tile, tile) if tile else _tile_shape(left, right, total.device, full=full)
+    for r, c in gradient_tiles.tiles(left.span, right.span, shape, upper=upper):
+        rows, columns = left.rows(r), right.rows(c)
+        k = rows.outputs if full else 1
+        entries = total[r.start * k : r.stop * k, c.start * k : c.stop * k]
+        rows.add(entries, columns, full=full)
+    pairs: int = (left.span.stop - left.span.start) * (right.span.stop - right.span.start)
+    return pairs * (2 if upper and left is not right else 1)
+
+
+def _tile_shape(
+    left: Panel[Gradients], right: Panel[Gradients], device: torch.device, *, full: bool
+) -> tuple[int, int]:
+    """Return the sides of a tile: little is wasted below the diagonal, and `PAIR_BYTES` suffice."""
+    height, width = gradient_tiles.tile_shape(device)
+    n = left.span.stop - left.span.start
+    height = min(height, max(LEAST_HEIGHT, n // 4))
+    most = PAIR_BYTES // max(1, left.factors.pair_bytes(full=full))
+    if height * width > most:
+        height = max(1, min(height, isqrt(most)))
+        width = most // height
+    return height, max(height, width)
+
+
+def _mirror(total: Tensor) -> None:
+    """Copy the upper triangle to the lower one."""
+    for top in range(0, len(total), 1024):
+        r = slice(top, top + 1024)
+        square = total[r, r]
+        square.copy_(square.triu() + square.triu(1).T)
+        total[r.stop :, r] = total[r, r.stop :].T
+
+
 def _pair_of(inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Return the first finite sample, and the one of some others that differs most from it."""
+    """Return the first finite sample, and that of the first few that differs most from it."""
     few = [
         t[:MOST_COMPARED].cpu().flatten(1) if t.ndim > 1 else t[:MOST_COMPARED, None].cpu()
         for t in inputs
@@ -178,14 +281,14 @@ def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.d
 
 
 def _require_varying_sum(
-    subject: DifferentiatedModule, plan: TracePlan, pair: Sequence[Tensor]
+    module: DifferentiatedModule, plan: TracePlan, pair: Sequence[Tensor]
 ) -> None:
-    """Raise `OutputsError` if the sum of the outputs has no gradient but for rounding."""
+    """Raise `OutputsError` if the gradient of the sum of the outputs is zero up to rounding."""
     with torch.enable_grad():
-        made = subject.outputs([t[:1] for t in pair])[0]
+        values = module.outputs([t[:1] for t in pair])[0]
     # the sum of all, and one in which they have different weights
-    weights = [torch.linspace(1, last, plan.outputs, device=made.device) for last in (1, 2)]
-    gradients = autograd(made, torch.stack(weights).to(made), subject, [*subject.parameters])
+    weights = [torch.linspace(1, last, plan.outputs, device=values.device) for last in (1, 2)]
+    gradients = autograd(values, torch.stack(weights).to(values), module, [*module.parameters])
     summed, weighted = (max(float(g[i].abs().max()) for g in gradients.values()) for i in (0, 1))
     if summed < 1e3 * plan.eps * weighted:
         raise OutputsError(
@@ -195,15 +298,15 @@ def _require_varying_sum(
 
 
 def _require_alike(
-    subject: DifferentiatedModule, outputs: int, x: Sequence[Tensor], x2: Sequence[Tensor]
+    module: DifferentiatedModule, outputs: int, x: Sequence[Tensor], x2: Sequence[Tensor]
 ) -> None:
     """Raise `InputsError` or `OutputsError` unless the module takes ``x2`` as it takes ``x``."""
     if [t.dtype for t in x] != [t.dtype for t in x2]:
-        types, types2 = (" and ".join(str(t.dtype) for t in each) for each in (x, x2))
+        types, types2 = (" and ".join(str(t.dtype) for t in inputs) for inputs in (x, x2))
         raise InputsError(f"x is {types} and x2 is {types2}: give both the same types")
-    found = subject.outputs([t[:1].to(subject.device) for t in x2]).shape[1]
-    if found != outputs:
-        raise OutputsError(f"the module has {outputs} outputs for x and {found} for x2")
+    outputs2 = module.outputs([t[:1].to(module.device) for t in x2]).shape[1]
+    if outputs2 != outputs:
+        raise OutputsError(f"the module has {outputs} outputs for x and {outputs2} for x2")
 
 
 def _of_mlp(
@@ -220,12 +323,12 @@ def _of_mlp(
     if parameters is not None:
         raise ParametersError("an MLP's weights have no names: leave out parameters=")
     _combinations(outputs, 1)
-    home = mlp.device
-    (here,), others = as_inputs(x, device, home), None
+    (rows,), columns = as_inputs(x, device, mlp.device), None
     if x2 is not None:
-        (others,) = (t.to(home) for t in as_inputs(x2, device, home))
-    _require_memory(len(here), len(here if others is None else others), mlp.weights[0].dtype, home)
-    return empirical.ntk(mlp, here.to(home), others, tile=tile, memory=memory)
+        (columns,) = (t.to(mlp.device) for t in as_inputs(x2, device, mlp.device))
+    n, n2 = len(rows), len(rows if columns is None else columns)
+    _require_memory(n, n2, mlp.dtype, mlp.device)
+    return empirical.ntk(mlp, rows.to(mlp.device), columns, tile=tile, memory=memory)
 
 
 def _whole(value: Any) -> int | None:
@@ -241,91 +344,3 @@ def _positive(name: str, value: int | None) -> int | None:
     if value is not None and (number is None or number < 1):
         raise InputsError(f"{name}={value!r} is no whole number above zero")
     return number
-
-
-def _combinations(outputs: Outputs, c: int) -> Tensor:
-    """Return the combinations (k, c) of outputs that are differentiated."""
-    if outputs == "sum":
-        return torch.ones(1, c)
-    if outputs in ("mean_of_kernels", "full"):
-        return torch.eye(c)
-    number = _whole(outputs)
-    if number is None or not 0 <= number < c:
-        raise OutputsError(
-            f"outputs={outputs!r} of a module of {c}: give 'sum', 'mean_of_kernels', 'full' or "
-            f"an index below {c}, from 0 on"
-        )
-    return torch.eye(c)[[number]]
-
-
-def _kernel(
-    gradients: SampleGradients,
-    x: Sequence[Tensor],
-    x2: Sequence[Tensor] | None,
-    total: Tensor,
-    memory: int,
-    tile: int | None,
-    progress: bool,
-    *,
-    full: bool,
-) -> None:
-    """Add the inner products of the gradients at ``x`` and ``x2`` to ``total``."""
-    n, n2 = len(x[0]), len(x[0] if x2 is None else x2[0])
-    passing = int(memory * PASS)
-    room = (memory - passing) // (1 if x2 is None else 2)
-    groups = gradients.groups(room // max(n, n2))
-    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=not progress) as bar:
-        for names in groups:
-            size = gradient_tiles.panel_rows(
-                max(n, n2), row_bytes=gradients.row_bytes(names), memory=room, least=1
-            )
-            batch = gradients.batch(names, passing)
-            rows = columns = Panels(n, size, gradients.of(names, x, batch))
-            if x2 is not None:
-                columns = Panels(n2, size, gradients.of(names, x2, batch))
-            spans = len(rows.spans), len(columns.spans)
-            for i, j in rows.pairs() if x2 is None else np.ndindex(*spans):
-                bar.update(_fill(total, rows[i], columns[j], tile, upper=x2 is None, full=full))
-
-
-def _fill(
-    total: Tensor,
-    here: Panel[Gradients],
-    there: Panel[Gradients],
-    tile: int | None,
-    *,
-    upper: bool,
-    full: bool,
-) -> int:
-    """Add the products of two panels to ``total``; return how many pairs that settles."""
-    shape = (tile, tile) if tile else _tile_shape(here, there, total.device, full=full)
-    for r, c in gradient_tiles.tiles(here.span, there.span, shape, upper=upper):
-        rows, columns = here.rows(r), there.rows(c)
-        k = rows.outputs if full else 1
-        entries = total[r.start * k : r.stop * k, c.start * k : c.stop * k]
-        rows.add(entries, columns, full=full)
-    pairs: int = (here.span.stop - here.span.start) * (there.span.stop - there.span.start)
-    return pairs * (2 if upper and here is not there else 1)
-
-
-def _tile_shape(
-    here: Panel[Gradients], there: Panel[Gradients], device: torch.device, *, full: bool
-) -> tuple[int, int]:
-    """Return the sides of a tile that waste little below the diagonal and fit into `PAIR_BYTES`."""
-    height, width = gradient_tiles.tile_shape(device)
-    n = here.span.stop - here.span.start
-    height = min(height, max(LEAST_HEIGHT, n // 4))
-    most = PAIR_BYTES // max(1, here.factors.pair_bytes(full=full))
-    if height * width > most:
-        height = max(1, min(height, isqrt(most)))
-        width = most // height
-    return height, max(height, width)
-
-
-def _mirror(total: Tensor) -> None:
-    """Copy the upper triangle to the lower one."""
-    for top in range(0, len(total), 1024):
-        r = slice(top, top + 1024)
-        square = total[r, r]
-        square.copy_(square.triu() + square.triu(1).T)
-        total[r.stop :, r] = total[r, r.stop :].T

@@ -1,4 +1,4 @@
-"""Patches of images: their sums, their directions, and the distances of these."""
+"""Patches of images for `infinite_convolutional`: sums, unit vectors, and their distances."""
 
 from collections.abc import Sequence
 

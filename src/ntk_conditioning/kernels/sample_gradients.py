@@ -1,7 +1,11 @@
-"""Gradients of samples, each alone, by some of a module's parameters, a batch of samples at a time.
+"""The gradients ∂f/∂p at each sample, by some of a module's parameters, for a batch of samples.
 
-`torch.func.vmap` has the module see each sample of a batch alone and many at once. Where it cannot,
-as with branches that depend on the sample, autograd differentiates one sample after the other.
+Write f(x; p, shifts) for the network with parameters p and the shifts of `traces`. A backward pass
+at one sample, by `torch.func.vjp`, gives at once
+- ∂f/∂p, for a convolution, a bias, a normalisation: the gradient itself, as `PlainGradients`;
+- d = ∂f/∂shift, for a layer whose weight is factored: with its input a, `FactoredGradients`.
+`torch.func.vmap` does so for many samples at once, of which the module sees each alone. Where it
+cannot, as with branches that depend on the sample, autograd takes one sample after the other.
 """
 
 import logging
@@ -20,7 +24,7 @@ from ntk_conditioning.kernels.differentiated_modules import (
     MixedSamplesError,
     first,
 )
-from ntk_conditioning.kernels.kernel_terms import Factors, Gradients, Matrix
+from ntk_conditioning.kernels.kernel_terms import FactoredGradients, Gradients, PlainGradients, Term
 from ntk_conditioning.kernels.traces import Trace, TracePlan, survey, tensors
 
 #: Samples that the module sees at once, at most.
@@ -32,69 +36,67 @@ TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-2}
 _log = logging.getLogger(__name__)
 
 
-class NotTogetherError(RuntimeError):
-    """`torch.func.vmap` cannot have the module see samples together, for a reason."""
+class VmapError(RuntimeError):
+    """`torch.func.vmap` cannot differentiate the module, for the reason that the message gives."""
 
 
 class SampleGradients:
-    """Makes the gradients of ``combinations`` (k, c) of a subject's outputs, as a plan says."""
+    """Computes gradients of k ``combinations`` (k, c) of a module's c outputs, as a plan says."""
 
-    def __init__(
-        self, subject: DifferentiatedModule, plan: TracePlan, combinations: Tensor
-    ) -> None:
+    def __init__(self, module: DifferentiatedModule, plan: TracePlan, combinations: Tensor) -> None:
         self.plan = plan
-        self._subject, self._combinations = subject, combinations
-        self._zeros: dict[Any, Mapping[str, Tensor]] = {}
+        self._module, self._combinations = module, combinations
+        self._zeros_of_shape: dict[Any, Mapping[str, Tensor]] = {}
 
     @property
     def _k(self) -> int:
         return len(self._combinations)
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return what the gradients of a sample take."""
+        """Return the bytes of one sample's gradients by these parameters."""
         total = 0
         for name in names:
-            product = self.plan.factored.get(name)
-            entries = self._k * self._subject.parameters[name].numel()
-            total += product.factor_entries(self._k) if product else entries
+            layer = self.plan.factored.get(name)
+            entries = self._k * self._module.parameters[name].numel()
+            total += layer.factor_entries(self._k) if layer else entries
         return total * self.plan.dtype.itemsize
 
     def groups(self, most: int) -> list[list[str]]:
-        """Return the parameters whose gradients are held at once: as far as ``most`` bytes go.
+        """Return groups of parameters by which a sample's gradients take about ``most`` bytes.
 
-        From the last one on, so that backward passes are short.
+        The parameters nearest to the outputs come first: their backward passes are short.
         """
         groups: list[list[str]] = []
-        left = -1
-        for name in reversed([*self._subject.parameters]):
-            left -= self.row_bytes([name])
-            if left < 0:
+        bytes_left = -1
+        for name in reversed([*self._module.parameters]):
+            bytes_left -= self.row_bytes([name])
+            if bytes_left < 0:
                 groups.append([])
-                left = most - self.row_bytes([name])
+                bytes_left = most - self.row_bytes([name])
             groups[-1].append(name)
         return groups
 
     def batch(self, names: Sequence[str], memory: int) -> int:
-        """Return how many samples the module sees at once, for passes of ``memory`` bytes."""
-        each = 3 * self.plan.sample_bytes + self.row_bytes(names)
-        return max(1, min(MOST_SAMPLES, memory // each))
+        """Return how many samples are differentiated at once, for passes of ``memory`` bytes."""
+        sample_bytes = 3 * self.plan.sample_bytes + self.row_bytes(names)
+        return max(1, min(MOST_SAMPLES, memory // sample_bytes))
 
-    def of(
+    def by(
         self, names: Sequence[str], x: Sequence[Tensor], batch: int
     ) -> Callable[[slice], Gradients]:
-        """Return what makes the gradients by a group of parameters of a span of samples."""
+        """Return a function that computes the gradients by ``names`` at a slice of ``x``."""
 
         def compute(span: slice) -> Gradients:
-            terms: dict[str, Matrix | Factors] = {}
+            terms: dict[str, Term] = {}
             n = span.stop - span.start
             for top in range(0, n, batch):
                 part = slice(top, min(top + batch, n))
                 rows = slice(span.start + part.start, span.start + part.stop)
-                samples = [t[rows].to(self._subject.device) for t in x]
-                together = self._subject.outputs(samples)
-                alone, made = self._together(names, samples)
-                self._require_alone(samples, together, alone)
-                for name, term in made.items():
+                samples = [t[rows].to(self._module.device) for t in x]
+                together = self._module.outputs(samples)
+                alone, gradients = self._gradients(names, samples)
+                self._require_unmixed(samples, together, alone)
+                for name, term in gradients.items():
                     if name not in terms:
                         terms[name] = _empty_like(term, n)
                     _copy(term, terms[name].rows(part))
@@ -102,130 +104,128 @@ class SampleGradients:
 
         return compute
 
-    def _together(
+    def _gradients(
         self, names: Sequence[str], samples: Sequence[Tensor]
-    ) -> tuple[Tensor, Mapping[str, Matrix | Factors]]:
+    ) -> tuple[Tensor, dict[str, Term]]:
         """Return the outputs (n, c) of each sample alone, and its gradients by parameters."""
-        if not self.plan.together:
-            parts = [self._alone(names, [t[i : i + 1] for t in samples]) for i in _range(samples)]
+        if not self.plan.use_vmap:
+            parts = [self._by_autograd(names, sample) for sample in _single(samples)]
             return torch.cat([outputs for outputs, _ in parts]), {
-                name: Matrix(torch.stack([g[name] for _, g in parts])) for name in names
+                name: PlainGradients(torch.stack([g[name] for _, g in parts])) for name in names
             }
         traces: list[Trace] = []
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that an operation is slow
                 return self._by_vmap(names, samples, traces)
-        except (MemoryError, torch.OutOfMemoryError):  # which one by one would not mend
+        except (MemoryError, torch.OutOfMemoryError):  # autograd would run out of memory, too
             raise
         except Exception as error:
             last = f"{traces[-1].last}: " if traces else ""
-            raise NotTogetherError(last + one_line(error).partition(". ")[0]) from error
+            raise VmapError(last + one_line(error).partition(". ")[0]) from error
 
     def _by_vmap(
         self, names: Sequence[str], samples: Sequence[Tensor], traces: list[Trace]
-    ) -> tuple[Tensor, Mapping[str, Matrix | Factors]]:
-        parameters = {name: self._subject.parameters[name].detach() for name in names}
-        factored = [name for name in names if name in self.plan.factored]
-        weights = {name: self._subject.parameters[name] for name in factored}
-        given = {name: p for name, p in parameters.items() if name not in weights}
-        shifts = self._shifts_of([t[:1] for t in samples]) if factored else {}
-        zeros = {name: shifts[name] for name in factored}
+    ) -> tuple[Tensor, dict[str, Term]]:
+        """Return the same by vmap: g = ∂f/∂p of plain parameters, a and d of factored weights."""
+        weights = {name: self._module.parameters[name] for name in names}
+        factored = {name: w for name, w in weights.items() if name in self.plan.factored}
+        plain = {name: w.detach() for name, w in weights.items() if name not in factored}
+        zeros = self._zeros([t[:1] for t in samples]) if factored else {}
+        shifts = {name: zeros[name] for name in factored}
 
         def of_sample(*sample: Tensor) -> Any:
             def forward(shifts: Any, parameters: Any) -> Any:
-                traces.append(trace := Trace(weights, shifts))
+                traces.append(trace := Trace(factored, shifts))
                 with trace:
-                    made = functional_call(
-                        self._subject.model, parameters, tuple(t.unsqueeze(0) for t in sample)
+                    returned = functional_call(
+                        self._module.model, parameters, tuple(t.unsqueeze(0) for t in sample)
                     )
                 inputs = {name: trace.inputs[name] for name in factored}
-                return first(self._subject.model, made).reshape(self.plan.outputs), inputs
+                return first(self._module.model, returned).reshape(self.plan.outputs), inputs
 
-            made, pull, inputs = vjp(forward, zeros, given, has_aux=True)  # type: ignore[misc]
-            pulled = [pull(combination) for combination in self._combinations]
-            shifts, plain = (
-                {name: torch.stack([each[number][name] for each in pulled]) for name in kind}
-                for number, kind in enumerate((factored, given))
-            )
-            return made, inputs, shifts, plain
+            outputs, backward, inputs = vjp(forward, shifts, plain, has_aux=True)  # type: ignore[misc]
+            # pairs of gradients by the shifts and by the plain parameters, for each combination
+            rows = [backward(combination) for combination in self._combinations]
+            d = {name: torch.stack([by_shift[name] for by_shift, _ in rows]) for name in factored}
+            g = {name: torch.stack([by_plain[name] for _, by_plain in rows]) for name in plain}
+            return outputs, inputs, d, g
 
-        made, inputs, shifts, plain = vmap(of_sample)(*(t.clone() for t in samples))
-        dtype = self.plan.dtype
-        terms: dict[str, Matrix | Factors] = {
-            name: Matrix(g.reshape(*g.shape[:2], -1).to(dtype)) for name, g in plain.items()
-        }
+        outputs, inputs, d, g = vmap(of_sample)(*(t.clone() for t in samples))
+        dtype, terms = self.plan.dtype, dict[str, Term]()
+        for name, values in g.items():
+            terms[name] = PlainGradients(values.reshape(*values.shape[:2], -1).to(dtype))
         for name, a in inputs.items():
-            a = a.to(dtype) if a.is_floating_point() else a
-            terms[name] = Factors(a, shifts[name].to(dtype))
-        return made, terms
+            a = a.to(dtype) if a.is_floating_point() else a  # an embedding's are row numbers
+            terms[name] = FactoredGradients(a, d[name].to(dtype))
+        return outputs, terms
 
-    def _shifts_of(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:
+    def _zeros(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:
         """Return the shifts, all zero, for samples of the same shape as this one."""
-        key = tuple(tuple(t.shape) for t in sample)
-        if key not in self._zeros:
-            self._zeros[key] = survey(self._subject, sample)[1].zeros
-        return self._zeros[key]
+        shape = tuple(tuple(t.shape) for t in sample)
+        if shape not in self._zeros_of_shape:
+            self._zeros_of_shape[shape] = survey(self._module, sample)[1].zeros
+        return self._zeros_of_shape[shape]
 
-    def _alone(
+    def _by_autograd(
         self, names: Sequence[str], sample: Sequence[Tensor]
     ) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Return the outputs (1, c) of a sample, and its gradients (k, p) by autograd."""
         with torch.enable_grad():
-            (made,) = self._subject.outputs(sample)
-        rows = autograd(made, self._combinations, self._subject, names)
-        return made.detach().unsqueeze(0), rows
+            (outputs,) = self._module.outputs(sample)
+        gradients = autograd(outputs, self._combinations, self._module, names)
+        return outputs.detach().unsqueeze(0), gradients
 
     def differing(self, pair: Sequence[Tensor], memory: int) -> list[str]:
-        """Return the parameters whose part of the kernel of two samples is not that of autograd."""
+        """Return the parameters whose part of the kernel of a pair of samples is not autograd's."""
         parts: dict[str, tuple[Tensor, Tensor]] = {}
         for names in self.groups(memory // len(pair[0])):
-            made = self._together(names, pair)[1]
-            alone = [self._alone(names, [t[i : i + 1] for t in pair])[1] for i in _range(pair)]
+            gradients = self._gradients(names, pair)[1]
+            rows = [self._by_autograd(names, sample)[1] for sample in _single(pair)]
             for name in names:
-                plain = Matrix(torch.stack([g[name] for g in alone]))
-                parts[name] = _product(plain), _product(made[name])
-        sizes = {name: float(right.nan_to_num().abs().max()) for name, (right, _) in parts.items()}
+                plain = PlainGradients(torch.stack([row[name] for row in rows]))
+                parts[name] = _inner_products(plain), _inner_products(gradients[name])
+        sizes = {name: float(part.nan_to_num().abs().max()) for name, (part, _) in parts.items()}
         rounding = 1e3 * self.plan.eps * max(sizes.values())
         tolerance = TOLERANCE[self.plan.precision]
         return [
             name
-            for name, (right, found) in parts.items()
+            for name, (expected, computed) in parts.items()
             if not torch.allclose(
-                right, found, rtol=0, atol=rounding + tolerance * sizes[name], equal_nan=True
+                expected, computed, rtol=0, atol=rounding + tolerance * sizes[name], equal_nan=True
             )
         ]
 
-    def _require_alone(self, samples: Sequence[Tensor], together: Tensor, alone: Tensor) -> None:
+    def _require_unmixed(self, samples: Sequence[Tensor], together: Tensor, alone: Tensor) -> None:
         """Raise `MixedSamplesError` unless samples have the same outputs together and alone.
 
-        Products of other sizes round otherwise, which deep networks stretch.
+        The tolerance is wide: rounding depends on the batch, and deep networks amplify it.
         """
         wrong = _differ(together, alone, self.plan.eps ** (1 / 3)).flatten(1).any(1)
         if wrong.any():
             number = int(wrong.long().argmax())
-            where = self._mixing_module(samples, number)
+            layer = self._mixing_module(samples, number)
             raise MixedSamplesError(
-                f"{where} mixes samples, or depends on their place in the batch: what it gives for "
+                f"{layer} mixes samples, or depends on their place in the batch: what it gives for "
                 "one is not what it gives for this one alone; replace it by a layer that treats "
                 "each sample alone, or, if many layers stretch rounding, give float64"
             )
 
     def _mixing_module(self, samples: Sequence[Tensor], number: int) -> str:
-        """Return the first module whose result for a sample is another one among others."""
-        model, results = self._subject.model, list[list[tuple[str, Tensor]]]()
+        """Return the first module whose result for a sample depends on the others."""
+        model, results = self._module.model, list[list[tuple[str, Tensor]]]()
         for inputs in (samples, [t[number : number + 1] for t in samples]):
             results.append([])
 
             def hook(name: str, into: list[tuple[str, Tensor]] = results[-1]) -> Any:
-                def keep(module: nn.Module, args: Any, made: Any) -> None:
-                    into.extend((name, t.detach().clone()) for t in tensors(made))
+                def keep(module: nn.Module, args: Any, result: Any) -> None:
+                    into.extend((name, t.detach().clone()) for t in tensors(result))
 
                 return keep
 
             handles = [m.register_forward_hook(hook(name)) for name, m in model.named_modules()]
             try:
-                self._subject.outputs(inputs)
+                self._module.outputs(inputs)
             finally:
                 for handle in handles:
                     handle.remove()
@@ -237,12 +237,12 @@ class SampleGradients:
 
 
 def autograd(
-    outputs: Tensor, combinations: Tensor, subject: DifferentiatedModule, names: Sequence[str]
+    outputs: Tensor, combinations: Tensor, module: DifferentiatedModule, names: Sequence[str]
 ) -> dict[str, Tensor]:
     """Return the gradients (k, p) of combinations (k, c) of outputs (c,) by parameters."""
     with torch.enable_grad():
         values = (combinations @ outputs).unbind()
-    parameters = [subject.parameters[name] for name in names]
+    parameters = [module.parameters[name] for name in names]
     options: Any = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
     rows = [torch.autograd.grad(value, parameters, **options) for value in values]
     return {
@@ -252,24 +252,24 @@ def autograd(
 
 
 def planned(plan: TracePlan, k: int, n: int, *, full: bool) -> TracePlan:
-    """Return the plan by which weights are factored if it is cheaper, for n samples' k outputs."""
-    products = plan.factored.items()
-    kept = {name: each for name, each in products if each.is_factored(n, k, full=full)}
-    return replace(plan, factored=kept)
+    """Return the plan that factors weights only if that is cheaper, for n samples and k outputs."""
+    layers = plan.factored.items()
+    cheaper = {name: layer for name, layer in layers if layer.is_factored(n, k, full=full)}
+    return replace(plan, factored=cheaper)
 
 
 def one_by_one(plan: TracePlan, reason: str) -> TracePlan:
-    """Return the plan by which autograd differentiates each sample alone, and say so."""
+    """Return the plan by which autograd differentiates each sample alone, and log the reason."""
     _log.warning("samples are differentiated one by one, which is slow: %s", reason)
-    return replace(plan, factored={}, together=False)
+    return replace(plan, factored={}, use_vmap=False)
 
 
-def _range(samples: Sequence[Tensor]) -> range:
-    return range(len(samples[0]))
+def _single(samples: Sequence[Tensor]) -> list[list[Tensor]]:
+    return [[t[i : i + 1] for t in samples] for i in range(len(samples[0]))]
 
 
 def _differ(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
-    """Return where two results differ by more than a part of the largest entry."""
+    """Return where two results differ by more than ``tolerance`` times the largest entry."""
     a, b = a.detach(), b.detach()
     if not a.is_floating_point() or not a.numel():
         return a != b
@@ -277,18 +277,20 @@ def _differ(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
     return ~torch.isclose(a, b, rtol=0, atol=tolerance * size, equal_nan=True)
 
 
-def _product(term: Matrix | Factors) -> Tensor:
+def _inner_products(term: Term) -> Tensor:
     """Return the inner products of all gradients by a parameter."""
-    values = term.values if isinstance(term, Matrix) else term.d
+    values = term.values if isinstance(term, PlainGradients) else term.d
     total = values.new_zeros(2 * [values.shape[0] * values.shape[1]])
     term.add(total, term, full=True)  # type: ignore[arg-type]
     return total
 
 
-def _empty_like(term: Matrix | Factors, n: int) -> Matrix | Factors:
-    if isinstance(term, Matrix):
-        return Matrix(term.values.new_empty(n, *term.values.shape[1:]))
-    return Factors(term.a.new_empty(n, *term.a.shape[1:]), term.d.new_empty(n, *term.d.shape[1:]))
+def _empty_like(term: Term, n: int) -> Term:
+    if isinstance(term, PlainGradients):
+        return PlainGradients(term.values.new_empty(n, *term.values.shape[1:]))
+    return FactoredGradients(
+        term.a.new_empty(n, *term.a.shape[1:]), term.d.new_empty(n, *term.d.shape[1:])
+    )
 
 
 def _copy(term: Any, into: Any) -> None:

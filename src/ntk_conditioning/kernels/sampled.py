@@ -19,7 +19,7 @@ import numpy as np
 
 from ntk_conditioning.networks.activations import Activation, Array
 
-#: Bytes of the layers of all networks that are drawn together.
+#: Bytes that the layers of networks drawn together may take.
 MEMORY = 2**28
 
 
@@ -32,9 +32,10 @@ def sampled_ntks(
     networks: int,
     generator: np.random.Generator,
 ) -> Array:
-    """Return the NTKs (networks, n, n) of ``x`` (n, d) of that many random networks.
+    """Return the NTKs (networks, n, n) of ``x`` (n, d), in float64, of that many random networks.
 
-    ``depth`` counts hidden layers, all of one ``width``; networks have one output.
+    ``depth`` counts hidden layers, all of one ``width``; networks have one output, and weights as
+    `networks.mlp.init_mlp` draws them. ``generator`` is a NumPy generator.
 
     >>> from ntk_conditioning.networks import activations
     >>> size = {"depth": 3, "width": 4096, "networks": 2, "activation": activations.get("relu")}

@@ -4,8 +4,8 @@ A layer of width m computes gain / sqrt(m) · σ(W α) with standard normal W (l
 and (3)). ``gain`` is 1 / sqrt(E σ(z)²) for z ~ N(0, 1): sqrt(2) for ReLU and 1 for the identity, so
 that an input of norm 1 keeps its norm through layers of infinite width.
 
-Functions call methods of the tensors they are given. Those of this package ask for no more than
-`Elementwise` has, and are evaluated without torch outside of networks.
+Functions call methods of the tensors they are given. Those of this package call only methods that
+`Elementwise` has, too, so that infinite width needs no torch.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class ShiftedReLU(NamedTuple):
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation σ: ``function`` and ``derivative`` map tensors elementwise.
+    """An activation σ: ``function`` and ``derivative`` map tensors elementwise, keeping the dtype.
 
     ``homogeneous``: σ(c z) = c σ(z) for c > 0. ``kinks``: where the derivative jumps.
-    ``negative_slope``: σ is the leaky ReLU of this slope. ``exact_gain``: the gain where it is
-    known without quadrature. ``on_arrays``: both work on `Elementwise`, too.
+    ``negative_slope``: σ is the leaky ReLU of this slope. ``exact_gain``: the gain, if it needs no
+    quadrature. ``on_arrays``: both work on `Elementwise`. Raises `ActivationError` for bad names.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Activation:
 
     @cached_property
     def gain(self) -> float:
-        """1 / sqrt(E σ(z)²) for z ~ N(0, 1), by quadrature where no exact value was given.
+        """1 / sqrt(E σ(z)²) for z ~ N(0, 1), by quadrature if no exact value was given.
 
         Raises `ActivationError` if σ is zero or does not compute, or has another derivative.
         """
@@ -110,11 +110,11 @@ class Activation:
             raise ActivationError(f"{self.name}: {problem.format(*wrong)}")
 
     def values(self, z: Array) -> Array:
-        """Return σ(z) of a float64 array of any shape."""
+        """Return σ(z) of a float64 array of any shape; `ActivationError` if not finite."""
         return self._apply(self.function, z)
 
     def slopes(self, z: Array) -> Array:
-        """Return σ'(z) of a float64 array of any shape."""
+        """Return σ'(z) of a float64 array of any shape; `ActivationError` if not finite."""
         return self._apply(self.derivative, z)
 
     def _apply(self, function: Function, z: Array) -> Array:
@@ -171,13 +171,13 @@ def base_name(name: str) -> str:
 
 
 def is_known(name: str) -> bool:
-    """Return whether `get` would find an activation of this name."""
+    """Return whether `get` knows an activation of this name."""
     return base_name(name) in _REGISTRY
 
 
 @cache
 def get(name: str | Activation) -> Activation:
-    """Return the activation of a name, or the one that is given.
+    """Return the activation of a name; an `Activation` is returned as it is.
 
     Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01,
     ``normrelu--1`` with the kink at -1 (up to 6 from 0), and ``normalized_<name>``.
@@ -292,7 +292,7 @@ def load_plugin(path: str | Path) -> None:
 
 
 def load(names: Iterable[str], files: Iterable[str | Path]) -> dict[str, Activation]:
-    """Return activations by name, among them those that files register, see `load_plugin`."""
+    """Return activations by name, after loading files that register some, see `load_plugin`."""
     for path in files:
         load_plugin(path)
     return {name: get(name) for name in names}

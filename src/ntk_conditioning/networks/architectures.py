@@ -133,7 +133,7 @@ def patch_side(height: int, width: int) -> int:
 
 
 def patch_count(height: int, width: int, side: int) -> int:
-    """Return the patches of an image, of which the last ones may stand over the edges."""
+    """Return the number of patches of an image; those at its edges may exceed it."""
     return -(-height // side) * -(-width // side)
 
 
@@ -153,6 +153,7 @@ def sizes(
     """Return the sizes of a network of `networks.modules`, without biases and normalisation.
 
     ``image`` is height, width and colours of a sample of ``d`` features, for networks of images.
+    Raises `KeyError` for other names, and `ValueError` if ``image`` is missing.
 
     >>> sizes("resnet", d=3072, width=16, depth=32, outputs=10, image=(32, 32, 3)).weights
     461872
@@ -167,23 +168,23 @@ def sizes(
         layers, top = _transformer(image, width, depth), width
     elif kind.family == "conv":
         height, breadth, colours = image
-        places = height * breadth
-        channels = [_convolution(width, width, places)] * (depth - 1)
-        layers = [_convolution(colours, width, places), *channels]
-        top = width if kind.pool else width * places
+        positions = height * breadth
+        channels = [_convolution(width, width, positions)] * (depth - 1)
+        layers = [_convolution(colours, width, positions), *channels]
+        top = width if kind.pool else width * positions
     else:
         layers, top = _resnet(image, width, depth)
-    weights, products, units = (sum(each) for each in zip(*layers, strict=True))
+    weights, products, units = (sum(column) for column in zip(*layers, strict=True))
     head = top * outputs
     return Sizes(weights + head, products + head, first=layers[0][1], units=units)
 
 
-def _dense(inputs: int, units: int, places: int = 1) -> Layer:
-    return inputs * units, inputs * units * places, units * places
+def _dense(inputs: int, units: int, positions: int = 1) -> Layer:
+    return inputs * units, inputs * units * positions, units * positions
 
 
-def _convolution(inputs: int, channels: int, places: int) -> Layer:
-    return _dense(9 * inputs, channels, places)
+def _convolution(inputs: int, channels: int, positions: int) -> Layer:
+    return _dense(9 * inputs, channels, positions)
 
 
 def _resnet(image: tuple[int, int, int], width: int, depth: int) -> tuple[list[Layer], int]:
@@ -192,8 +193,8 @@ def _resnet(image: tuple[int, int, int], width: int, depth: int) -> tuple[list[L
     layers, top = [_convolution(colours, width, height * breadth)], width
     for inputs, channels, stride, count in blocks(width, depth):
         height, breadth = -(-height // stride), -(-breadth // stride)
-        for each in (inputs, channels)[:count]:
-            layers.append(_convolution(each, channels, height * breadth))
+        for channels_in in (inputs, channels)[:count]:
+            layers.append(_convolution(channels_in, channels, height * breadth))
         top = channels
     return layers, top
 

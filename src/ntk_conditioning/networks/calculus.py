@@ -20,7 +20,7 @@ STEP, TOLERANCE = 1e-5, 1e-3
 def gaussian_rule(
     kinks: tuple[float, ...] = (), *, order: int = 24, reach: float = 12.0, halvings: int = 12
 ) -> tuple[Array, Array]:
-    """Return nodes and weights: Gauss-Legendre of an order on panels that halve towards 0.
+    """Return nodes and weights (m,), in float64: Gauss-Legendre on panels that halve towards 0.
 
     Panels have edges at 0 and ``kinks``. An analytic function whose singularities lie on the
     imaginary axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as
@@ -47,7 +47,7 @@ def gaussian_mean(values: Array) -> Array:
 
 
 def points_between(kinks: tuple[float, ...]) -> Array:
-    """Return where derivatives are compared with difference quotients: away from kinks."""
+    """Return the points (m,) for comparing derivatives with difference quotients: not at kinks."""
     apart = np.abs(np.subtract.outer(POINTS, kinks)).min(axis=1, initial=np.inf)
     return np.asarray(POINTS[apart > 2 * STEP])
 
@@ -55,7 +55,10 @@ def points_between(kinks: tuple[float, ...]) -> Array:
 def wrong_slope(
     z: Array, slopes: Array, values: Callable[[Array], Array]
 ) -> tuple[float, float, float] | None:
-    """Return the first z at which a slope is not that of the values, with it and the true one."""
+    """Return z, slope and difference quotient where these first disagree, or None if nowhere.
+
+    ``z`` (m,) and ``slopes`` (m,) are in float64; ``values`` is the function that they belong to.
+    """
     rise, finer = (  # the finer one for steep activations
         (values(z + step) - values(z - step)) / (2 * step) for step in (STEP, STEP / 10)
     )

@@ -1,7 +1,8 @@
 """Inner products of gradients of many samples, a tile at a time, in bounded memory.
 
-The factored gradients of two panels of rows are held at once, and all pairs between them are made
-in tiles. If the memory allows, one panel is all samples and every factor is computed once.
+Samples are divided into panels. The gradients of two panels are held at once, and the pairs between
+them are computed in tiles. If the memory allows, one panel holds all samples, and every gradient is
+computed once.
 """
 
 import math
@@ -27,7 +28,7 @@ PIECE, LEAST_PIECES = (128, 1024), 4
 
 
 class _Precision:
-    """The settings of the process: of threads inside the first saves, the last restores them."""
+    """The precision of the process: the first thread inside saves it, the last restores it."""
 
     def __init__(self) -> None:
         self._lock, self._inside = Lock(), list[bool]()
@@ -37,7 +38,7 @@ class _Precision:
             if not self._inside:
                 self._keep, self._restore = _interface()
             self._inside.append(tf32)
-            self._keep(all(self._inside))  # nobody is rounded who does not ask for it
+            self._keep(all(self._inside))  # TF32 only if all threads inside allow it
 
     def leave(self, *, tf32: bool) -> None:
         with self._lock:
@@ -55,9 +56,8 @@ _PRECISION = _Precision()
 def full_precision(*, tf32: bool = False) -> Iterator[None]:
     """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed.
 
-    They are those of matrices, and of cuDNN, whose convolutions torch lets round to TF32 by
-    default. With ``tf32``, a GPU may round to TF32 all the same, but nothing to less. Threads may
-    overlap inside.
+    This holds for matrices and for cuDNN's convolutions, which torch rounds to TF32 by default.
+    With ``tf32``, a GPU may still round to TF32, but nothing to less. Threads may overlap inside.
     """
     _PRECISION.enter(tf32=tf32)
     try:
@@ -67,7 +67,7 @@ def full_precision(*, tf32: bool = False) -> Iterator[None]:
 
 
 def _interface() -> tuple[Callable[[bool], None], Callable[[], None]]:
-    """Return what keeps products precise, with TF32 or without it, and what undoes that."""
+    """Return a function that sets the precision, with or without TF32, and one that undoes it."""
     settings: Any = torch.backends
     gpu, cpu, cudnn = settings.cuda.matmul, settings.mkldnn.matmul, settings.cudnn
     try:
@@ -118,7 +118,7 @@ def factor_bytes(mlp: MLP, dtype: torch.dtype) -> int:
 
 
 def panel_rows(n: int, *, row_bytes: int, memory: int, least: int) -> int:
-    """Return how many of ``n`` rows make a panel, so that two panels fit into ``memory`` bytes.
+    """Return how many of ``n`` rows make a panel, so that two (or one of all) fit into ``memory``.
 
     Panels are equally large, and no smaller than ``least`` rows, whatever the memory.
 
@@ -154,9 +154,9 @@ class Panel(Generic[AnyGradients]):
 
 
 class Panels(Generic[AnyGradients]):
-    """Panels of ``size`` of ``n`` samples, of which the last two used are kept.
+    """Panels of ``size`` of ``n`` samples, of which the two used last are kept in memory.
 
-    So hold no more than two: use ``panels[i]`` and ``panels[j]`` in a function of their own.
+    Hold no reference to others: pass ``panels[i]`` and ``panels[j]`` directly to a function.
     """
 
     def __init__(self, n: int, size: int, compute: Callable[[slice], AnyGradients]) -> None:

@@ -1,4 +1,4 @@
-"""Layers of the networks in `networks.modules`: those that torch has not."""
+"""Layers of the networks in `networks.modules` that torch does not have."""
 
 import inspect
 import math
@@ -29,7 +29,7 @@ class Bias(nn.Module):
 
 
 class Scalar(nn.Module):
-    """A number that is learnt, and added to everything or multiplied with it."""
+    """A learnt number that is added to all entries or multiplied with them."""
 
     def __init__(self, combine: Combine, value: float, dtype: torch.dtype) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class Elementwise(nn.Module):
 
 
 class _Apply(torch.autograd.Function):
-    """In the form that torch.func can transform."""
+    """σ with its registered derivative, in the form that `torch.func` can transform."""
 
     generate_vmap_rule = True
 

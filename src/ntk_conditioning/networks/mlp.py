@@ -90,7 +90,7 @@ class MLP:
         return self.activation.gain / math.sqrt(self.weights[layer - 1].shape[0])
 
     def to(self, dtype: torch.dtype) -> MLP:
-        """The same network with weights of another type."""
+        """The same network, on the same device, with weights of another dtype."""
         return MLP(tuple(w.to(dtype) for w in self.weights), self.activation)
 
 
@@ -104,10 +104,22 @@ def init_mlp(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> MLP:
-    """Return a network on ``d`` inputs with weights drawn from N(0, 1).
+    """Return a network of one output on ``d`` inputs, with all weights drawn from N(0, 1).
 
-    ``activation`` may be a name that `activations.get` knows. One seed gives the same network on
-    every device, and the same first layers whatever the depth, see `draw_weights`.
+    It has ``depth`` hidden layers of ``width`` units, and weights of ``dtype`` on ``device``.
+    ``activation`` is an `Activation` or a name that `activations.get` knows. ``generator`` is a
+    NumPy generator, as `seeds.generator` or `numpy.random.default_rng` makes it, not a
+    `torch.Generator`: weights are drawn on the host in float64 and then converted. So one seed
+    gives the same network on every device, and the same first layers at every depth.
+
+    Raises:
+        ShapeError: if ``d`` or ``width`` is below 1, or ``depth`` is negative.
+        UnknownActivationError: if ``activation`` names none.
+
+    >>> generator = np.random.default_rng(0)
+    >>> mlp = init_mlp(3, depth=2, width=8, activation="relu", generator=generator)
+    >>> [tuple(weight.shape) for weight in mlp.weights]
+    [(8, 3), (8, 8), (1, 8)]
     """
     sigma = activations.get(activation)
     if d < 1 or width < 1 or depth < 0:
@@ -119,7 +131,7 @@ def init_mlp(
 def draw_weights(
     d: int, *, depth: int, width: int, outputs: int, generator: np.random.Generator
 ) -> Iterator[Tensor]:
-    """Yield N(0, 1) weights in float64, W_1 (width, d) to W_(L+1) (outputs, width).
+    """Yield N(0, 1) weights, W_1 (width, d) to W_(L+1) (outputs, width), in float64 on the CPU.
 
     NumPy draws them in this order, so that networks from one seed share their first layers.
     """
@@ -140,12 +152,18 @@ def check_inputs(mlp: MLP, x: Tensor) -> None:
 
 
 def forward(mlp: MLP, x: Tensor) -> Tensor:
-    """Return the outputs (n,) of ``mlp`` on the rows of ``x`` (n, d)."""
+    """Return the outputs (n,) of ``mlp`` on the rows of ``x`` (n, d), of its dtype, on its device.
+
+    Raises `ShapeError` if ``x`` does not fit the network.
+    """
     return (embeddings(mlp, x) @ mlp.weights[-1].T).squeeze(1)
 
 
 def embeddings(mlp: MLP, x: Tensor) -> Tensor:
-    """Return alpha_L (n, m_L), the outputs of the last hidden layer, on ``x`` (n, d)."""
+    """Return alpha_L (n, m_L), the outputs of the last hidden layer, on ``x`` (n, d).
+
+    They have the network's dtype and device. Raises `ShapeError` if ``x`` does not fit it.
+    """
     check_inputs(mlp, x)
     alpha = x
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
@@ -195,6 +213,8 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
     """Return the factored gradients of ``mlp`` at every row of ``x`` (n, d), by one pass each way.
 
     delta_(L+1) = 1,   delta_l = gain/sqrt(m_l) sigma'(z_l) * (W_(l+1)^T delta_(l+1)).
+
+    They have the network's dtype and device. Raises `ShapeError` if ``x`` does not fit it.
     """
     check_inputs(mlp, x)
     widths = [weight.shape[0] for weight in mlp.weights[:-1]]
@@ -276,8 +296,11 @@ def linear_factor(mlp: MLP, x: Tensor) -> Tensor:
 
     There delta_l is the same vector b_l for every sample, so that F is (|b_1| A_0, …,
     |b_(L+1)| A_L) = x S, S the stacked maps from the input. If n > d, q is d, see `linear_map`.
+    F has the network's dtype and device.
 
-    Raises `NotLinearError` if the network has hidden layers whose activation is not linear.
+    Raises:
+        NotLinearError: if the network has hidden layers whose activation is not linear.
+        ShapeError: if ``x`` (n, d) does not fit the network.
     """
     if len(x) > mlp.dim:
         check_inputs(mlp, x)

@@ -1,13 +1,13 @@
 """Networks of torch's modules, by name: see `architectures.MODELS`.
 
-Each gives the representation of its input that the outputs' layer sees, and that layer. Weights
-come from a NumPy generator: one seed gives one network on every device, and torch's own generator
-is not touched.
+A network is a body, which makes the last hidden representation, and a head, which makes the outputs
+of it. Weights come from a NumPy generator: one seed gives one network on every device, and torch's
+own generator is not touched.
 
-Those of agarwal2021deep's experiments, fc and resnet, are in the standard parameterisation;
-docs/agarwal2021deep.md says how what the paper leaves open is settled. So is vit. The others have
-the NTK parameterisation of `networks.mlp`: all weights and biases are N(0, 1), and the factors
-stand in the forward pass. Depth L counts hidden layers, of a resnet all layers, of vit blocks.
+Those of agarwal2021deep's experiments, fc and resnet, are in the standard parameterisation, as is
+vit; docs/agarwal2021deep.md says what we chose where the paper is silent. The others have the NTK
+parameterisation of `networks.mlp`: all weights and biases are N(0, 1), and the factors stand in the
+forward pass. Depth L counts hidden layers, of a resnet all layers, of vit blocks.
 """
 
 import math
@@ -65,12 +65,12 @@ class Network(nn.Module):
         return self.head(u), u
 
     def rate_groups(self) -> dict[float, list[nn.Parameter]]:
-        """Return those that train by the factor of their learning rate, in a fixed order."""
+        """Return trainable parameters by the factor of their learning rate, in a fixed order."""
         groups: dict[float, list[nn.Parameter]] = {}
         for module in self.modules():
             factor = SCALAR_RATE if isinstance(module, Scalar) else 1.0
-            own = (each for each in module.parameters(recurse=False) if each.requires_grad)
-            groups.setdefault(factor, []).extend(own)
+            trainable = (p for p in module.parameters(recurse=False) if p.requires_grad)
+            groups.setdefault(factor, []).extend(trainable)
         return {factor: parameters for factor, parameters in groups.items() if parameters}
 
 
@@ -86,10 +86,13 @@ def make_network(
     outputs: int,
     dtype: torch.dtype,
 ) -> Network:
-    """Return a network of a kind in `architectures.MODELS` but mlp, at initialisation.
+    """Return a network at initialisation, on the CPU, by a name in `MODELS` other than mlp.
 
-    It takes samples (n, d), or images (n, colours, height, width) if it needs them; ``image`` is
-    their height, width and colours.
+    It takes samples (n, d) of ``dtype``, or images (n, colours, height, width) if it needs them;
+    ``image`` is their height, width and colours. For depth and width see the module's docstring;
+    ``rng`` is a NumPy generator, from which all weights are drawn.
+
+    Raises `UserError` for an unknown name, and `ValueError` for mlp or if ``image`` is missing.
     """
     if name not in MODELS:
         raise UserError(f"no network {name!r}; built in are {', '.join(MODELS)}")

@@ -1,4 +1,4 @@
-"""Networks of the user's own: a function in a Python file that builds a torch module.
+"""User networks: a function in a Python file that builds a torch module.
 
 It is called as build(depth=…, width=…, activation=…, shape=…, outputs=…, generator=…), see
 docs/own_network.md. Its activation is a module and has the scale ``gain``; ``shape`` is that of a
@@ -32,19 +32,19 @@ class OwnNetworkError(UserError):
 
 @dataclass(frozen=True)
 class UserModel:
-    """A kind of network of the user's own: ``build``, a ``function`` of a ``file``."""
+    """A user's kind of network: ``build`` is the function named ``function`` in ``file``."""
 
     file: Path
     function: str
     build: Callable[..., Any]
 
     def error(self, problem: str) -> OwnNetworkError:
-        """Return an error that begins with the function's place."""
+        """Return an error that begins with the file and the function."""
         return OwnNetworkError(f"{self.file}: {self.function}() {problem}")
 
 
 class OwnNetwork(Network):
-    """A module of the user's own, of whose representations nothing is known."""
+    """A user's module as a `Network` without known representations."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__([module], nn.Identity())
@@ -83,11 +83,11 @@ def make_user_network(
     outputs: int,
     dtype: torch.dtype,
 ) -> OwnNetwork:
-    """Return a network of the user's own at initialisation, as `modules.make_network` does.
+    """Return a user's network at initialisation, on the CPU, as `modules.make_network` does.
 
-    It takes samples (n, d), or images (n, colours, height, width) if ``image`` is their height,
-    width and colours. What the function draws from torch's own generator, and that it sets its
-    seed, has no effect outside.
+    It takes samples (n, d) of ``dtype``, or images (n, colours, height, width) if ``image`` is
+    their height, width and colours. The function gets a `torch.Generator` that is seeded from
+    ``rng``; if it uses torch's global generator instead, this has no effect outside.
 
     Raises `OwnNetworkError` if the function fails or returns no module.
     """
@@ -95,7 +95,7 @@ def make_user_network(
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
     given |= {"shape": _shape(d, image), "activation": Elementwise(activation)}
     with torch.random.fork_rng(devices=[]):
-        # so that no network which depends on it is taken for a reproducible one
+        # a random global seed, so that networks that depend on it are seen not to be reproducible
         torch.manual_seed(np.random.SeedSequence().generate_state(1).item())
         try:
             module = model.build(**given, generator=generator)
@@ -166,10 +166,10 @@ def _outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> Tens
 
 
 def measure_sizes(model: UserModel, **size: Any) -> Sizes:
-    """Return the sizes of a network of the user's own, about, which is built and tried on a sample.
+    """Return estimated sizes of a user's network, which is built and run on one sample.
 
-    ``size`` is that of `make_user_network`, without the type. Matrices count once for each place
-    where their module has outputs: an attention's products of tokens are left out.
+    ``size`` are the arguments of `make_user_network` but ``dtype``. Matrices count once for each
+    position where their module has outputs: an attention's products of tokens are left out.
     """
     rng = np.random.default_rng(0)
     network = make_user_network(model, rng, **size, dtype=torch.float32).eval()
@@ -177,10 +177,10 @@ def measure_sizes(model: UserModel, **size: Any) -> Sizes:
 
     def count(module: nn.Module, _: Any, output: Any) -> None:
         out = output[0] if isinstance(output, tuple) else output
-        places = out.numel() // out.shape[1 if hasattr(module, "kernel_size") else -1]
+        positions = out.numel() // out.shape[1 if hasattr(module, "kernel_size") else -1]
         weights = sum(w.numel() for w in module.parameters(recurse=False) if w.ndim > 1)
         is_leaf = not any(True for _ in module.children())
-        layers.append((weights * places, out.numel() if is_leaf else 0))
+        layers.append((weights * positions, out.numel() if is_leaf else 0))
 
     for module in network.body.modules():
         module.register_forward_hook(count)

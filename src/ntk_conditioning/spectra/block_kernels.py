@@ -51,12 +51,12 @@ class BlockKernel(ABC):
 
     @abstractmethod
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
-        """Return the conditioning of the kernel on a block of samples (n, d)."""
+        """Return the conditioning of the kernel on a block of samples (n, d), in float64."""
 
     def needed(self, n: int, itemsize: int, row_bytes: int = 0) -> int:
-        """Return the bytes that conditioning kernels of ``n`` samples takes.
+        """Return the bytes for conditioning kernels of ``n`` samples.
 
-        ``row_bytes`` are those that a sample is turned into.
+        ``itemsize`` are those of an entry, ``row_bytes`` those of a sample's features and gradient.
         """
         # LAPACK copies the kernel, and in float64.
         small = self.budget.threads * (2 if itemsize == 8 else 5)

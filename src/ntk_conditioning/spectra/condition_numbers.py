@@ -95,7 +95,7 @@ class Conditioning:
 
 
 def spectra_row(result: Conditioning, *, eigenvalues: bool) -> dict[str, Any]:
-    """Return the columns of a block that its conditioning gives, with or without eigenvalues."""
+    """Return the columns of a spectra table's row, with or without ``eigenvalues``."""
     row = {field.name: getattr(result, field.name) for field in fields(result)}
     kept = result.eigenvalues if eigenvalues else None
     return row | {"eigenvalues": None if kept is None else kept.tolist()}
@@ -106,15 +106,15 @@ def conditioning(
 ) -> Conditioning:
     """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
 
-    The whole spectrum is solved for in float64. ``entry_error`` bounds errors of the entries other
-    than rounding, relative to the largest; eigenvalues up to
+    ``k`` is in float64 or float32; all eigenvalues are computed in float64. ``entry_error`` bounds
+    errors of the entries other than rounding, relative to the largest entry. Eigenvalues up to
     n · max(eps(k.dtype), entry_error) · lambda_max count as zero. Only the lower triangle is read
-    after the check of symmetry. With ``overwrite`` a float64 kernel in Fortran's order needs no
-    copy, and nothing of it is left.
+    after the check of symmetry. With ``overwrite``, a float64 kernel in Fortran order is not copied
+    and is destroyed.
 
     Raises:
-        KernelError: if ``k`` is zero, not square, finite and symmetric, or has an eigenvalue below
-            -sqrt(eps) · lambda_max.
+        KernelError: if ``k`` is zero, not square, finite and symmetric, not in float64 or float32,
+            or has an eigenvalue below -sqrt(eps) · lambda_max.
         UnresolvedError: if ``entry_error`` is 1/n or more.
 
     >>> numbers = conditioning(np.diag([4.0, 2.0, 1.0]))
@@ -146,12 +146,14 @@ def conditioning(
 def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     """Return the conditioning of the kernel f f^T from the singular values of ``f`` (n, p).
 
-    The kernel is never formed: its eigenvalues are the squares σ² of the singular values, so that
-    rounding errors are of size eps · σ_max and not sqrt(eps) · σ_max, and condition numbers of
-    1e17 and more come out right. The resolution floor is (max(n, p) · eps · σ_max)². With p < n,
-    the n - p smallest eigenvalues are exactly zero by structure.
+    ``f`` is in float64 or float32, and the result from float64. The kernel is never formed: its
+    eigenvalues are the squares σ² of the singular values, so that rounding errors are of size
+    eps · σ_max and not sqrt(eps) · σ_max, and condition numbers of 1e17 and more come out right.
+    The resolution floor is (max(n, p) · eps · σ_max)². With p < n, the n - p smallest eigenvalues
+    are exactly zero by structure.
 
-    Raises `KernelError` if ``f`` is no finite matrix of floats, or zero.
+    Raises `KernelError` if ``f`` is no finite matrix of floats, is zero, or has singular values
+    whose squares leave the range of float64.
 
     >>> round(conditioning_from_factor(np.diag([1.0, 1e-9])).kappa / 1e18, 6)
     1.0
@@ -159,7 +161,7 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     _check_matrix(f)
     n, p = f.shape
     singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
-    with np.errstate(over="ignore"):  # told below
+    with np.errstate(over="ignore"):  # an overflow is an error below
         floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
         squares = singular**2
     _require_range(squares)
@@ -185,9 +187,12 @@ def summary(
     rank: int = 0,
     eigenvalues: NDArray[np.float64] | None = None,
 ) -> Conditioning:
-    """Return what follows from all eigenvalues or, with the ``rank``, from the extreme ones.
+    """Return the conditioning from all eigenvalues (n,) or, with the ``rank``, the extreme ones.
 
-    Without ``eigenvalues``, ``smallest`` is that above the floor.
+    ``largest`` and ``smallest`` are pairs of an eigenvalue and a bound on its error; without
+    ``eigenvalues``, ``smallest`` is the smallest above the floor. ``dtype`` is the kernel's.
+
+    Raises `KernelError` if the largest eigenvalue is not positive.
     """
     if not largest[0] > 0:
         raise KernelError(ZERO_KERNEL)
@@ -226,10 +231,9 @@ def _require_range(eigenvalues: NDArray[np.float64]) -> None:
 
 
 def growth(*sizes: int) -> int:
-    """Return the factor of eps in what LAPACK is off by, relative to the largest eigenvalue.
+    """Return c with c · eps · λ_max a bound on the error of LAPACK's eigenvalues.
 
-    It guarantees a slowly growing factor, for which the size stands. Matrices of 2 to 6 rows were
-    seen to need up to 5.6.
+    LAPACK guarantees a slowly growing c, for which the size is taken; 2 to 6 rows need up to 5.6.
     """
     return max(8, *sizes)
 
@@ -252,7 +256,7 @@ def resolved_ratio(largest: Bounded, smallest: Bounded) -> tuple[float | None, f
 
 
 def resolution_floor(n: int, lambda_max: float, entry_error: float) -> float:
-    """Return n · entry_error · lambda_max, up to which eigenvalues cannot be told from zero.
+    """Return n · entry_error · lambda_max, up to which an eigenvalue may as well be zero.
 
     Raises `UnresolvedError` if no eigenvalue is above it.
     """
@@ -265,15 +269,16 @@ def resolution_floor(n: int, lambda_max: float, entry_error: float) -> float:
 
 
 def entries_move(n: int, lambda_max: float, entry_error: float) -> float:
-    """Return how far errors of the entries move an eigenvalue at most; 0 if they are roundings."""
+    """Return how far errors of the entries can move an eigenvalue (Weyl); 0 for mere rounding."""
     return n * entry_error * lambda_max if entry_error > EPS else 0.0
 
 
 def check_kernel(k: NDArray[Any]) -> float:
-    """Return by how much triangles differ, relative to the largest entry; 0 if that is rounding.
+    """Return by how much the triangles of ``k`` (n, n) differ, relative to its largest entry.
 
-    By tiles: a kernel may be as large as the memory allows. Raises `KernelError` if ``k`` is not a
-    finite, symmetric matrix of floats.
+    The result is 0 if that is rounding. It is computed by tiles, with little memory beside ``k``.
+
+    Raises `KernelError` if ``k`` is not a finite, symmetric matrix of floats.
     """
     _check_matrix(k)
     if k.shape != (len(k), len(k)):

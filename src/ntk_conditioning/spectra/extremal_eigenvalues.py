@@ -60,14 +60,16 @@ _log = logging.getLogger(__name__)
 
 
 def condition(k: NDArray[np.floating] | Tensor) -> Conditioning:
-    """Return the conditioning of a kernel ``k`` (n, n), a tensor or an array.
+    """Return the conditioning of a kernel ``k`` (n, n): κ = λ_max / λ_min with error bounds.
 
-    What else NumPy makes an array of is taken, too: lists of lists, data frames.
+    ``k`` is symmetric, positive semidefinite and in float64 (or float32, which resolves far less):
+    a tensor on any device, or whatever `numpy.asarray` takes. It is left as it is. All eigenvalues
+    are computed below `FULL_SPECTRUM_BELOW` samples, only the extreme ones from there on.
 
-    Of a small kernel the whole spectrum is solved for, of a large one the extreme eigenvalues; the
-    kernel is left as it is.
-
-    Raises `KernelError` and `UnresolvedError` as `spectra.conditioning` does.
+    Raises:
+        KernelError: if ``k`` is no such matrix, is zero or not finite, or has a negative eigenvalue
+            beyond rounding; `UnresolvedError`, if its asymmetry explains all eigenvalues.
+        NotEnoughMemoryError: if a large kernel needs its whole spectrum, which does not fit.
 
     >>> numbers = condition(np.diag([4.0, 2.0, 1.0]))
     >>> numbers.kappa
@@ -93,17 +95,17 @@ def condition(k: NDArray[np.floating] | Tensor) -> Conditioning:
 def extreme_conditioning(
     k: NDArray[np.floating] | Tensor, *, entry_error: float = 0.0, overwrite: bool = False
 ) -> Conditioning:
-    """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
+    """Return the conditioning of a large kernel ``k`` (n, n) from its extreme eigenvalues.
 
-    As `spectra.conditioning`, but without the eigenvalues in between: ``eigenvalues`` and
-    ``effective_rank`` are None, and where the rank is not full, ``lambda_min`` is None as well.
-    With ``overwrite`` the kernel's memory is used, which leaves nothing of it. A tensor on a GPU
-    is factored there, and taken to be symmetric. Where Lanczos does not converge, the result is
-    that of `spectra.conditioning`, and a warning is logged.
+    Arguments are those of `condition_numbers.conditioning`, but ``k`` may be a tensor: on a GPU it
+    is factored there, and taken to be symmetric. ``eigenvalues`` and ``effective_rank`` of the
+    result are None, and so is ``lambda_min`` if the rank is not full. With ``overwrite``, ``k`` is
+    destroyed; without, it is copied. If Lanczos does not converge, a warning is logged and all
+    eigenvalues are computed.
 
     Raises:
-        KernelError, UnresolvedError: as `spectra.conditioning`, or if squares of entries would
-            leave float64's range.
+        KernelError, UnresolvedError: as `condition_numbers.conditioning`, or if squares of entries
+            would leave float64's range.
         NotEnoughMemoryError: if the host's memory does not hold what the whole spectrum takes.
 
     >>> x = np.random.default_rng(0).standard_normal((30, 40))

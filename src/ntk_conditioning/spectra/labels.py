@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Share of the labels' energy that the effective condition number leaves out: what is left of the
-#: loss when it has fallen to one hundredth.
+#: Share of the labels' energy that the effective condition number leaves out: the loss that is left
+#: when it has fallen to one hundredth.
 REST = 0.01
 
 
@@ -33,7 +33,9 @@ class LabelSpectrum:
 
 
 def label_spectrum(k: NDArray[np.float64], residual: NDArray[np.float64]) -> LabelSpectrum:
-    """Return the energy of a residual (n, c) in the eigenvectors of a kernel (n, n).
+    """Return the energy of a residual (n, c) in the eigenvectors of a kernel ``k`` (n, n).
+
+    ``k`` is symmetric; both are float64 arrays, of the same samples in the same order.
 
     >>> label_spectrum(np.diag([4.0, 1.0]), np.array([[3.0], [1.0]])).energy.round(3).tolist()
     [0.9, 0.1]
@@ -44,10 +46,10 @@ def label_spectrum(k: NDArray[np.float64], residual: NDArray[np.float64]) -> Lab
 
 
 def kernel_target_alignment(k: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
-    """Return the alignment of a kernel (n, n) with targets Y (n, c), both centred.
+    """Return the alignment of a kernel K (n, n) with ``targets`` Y (n, c), both centred.
 
-    <K, Y Y^T> / (|K| |Y Y^T|) with Frobenius norms, from 0 to 1 (Cristianini et al. 2001; centred
-    as by Cortes et al. 2012).
+    It is <K, Y Y^T> / (|K| |Y Y^T|) with Frobenius norms, from 0 to 1 (Cristianini et al. 2001;
+    centred as by Cortes et al. 2012).
 
     >>> y = np.array([[1.0], [-1.0]])
     >>> round(kernel_target_alignment(y @ y.T, y), 12)

@@ -88,8 +88,8 @@ def problems(
 ) -> Iterator[Problem]:
     """Yield kernels: the Gram matrix (at depth 0), linear, ReLU and infinitely wide ReLU networks.
 
-    Each comes with ``points`` distances of the pair, logarithmically from 1 on down. A seed gives
-    the same samples but for the pair's second, and the same first layers, everywhere.
+    Each comes with ``points`` distances of the pair, logarithmically spaced, from 1 down. Problems
+    of one seed share all samples but the pair's second, and the first layers.
 
     Raises `ProblemError` with more samples than dimensions, whose Gram matrix is singular.
     """
@@ -117,7 +117,10 @@ def problems(
 
 
 def measure(problem: Problem) -> list[Measurement]:
-    """Return what every recipe for this kind of kernel finds, beside the reference."""
+    """Return the kappa of every recipe for this kind of kernel, with the reference and the error.
+
+    Raises `ProblemError` as `reference`.
+    """
     if (mlp := problem.mlp) is None:
         depth = problem.depth
         estimates = {name: of(problem.x, depth) for name, of in INFINITE_RECIPES.items()}
@@ -155,7 +158,8 @@ def reference(problem: Problem) -> Any:
 def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     """Return a multiple of the NTK (n, n) of a linear or ReLU network, in mpmath's precision.
 
-    Scales gain / sqrt(m) enter each term twice: a common factor, which kappa does not see.
+    The scales gain / sqrt(m) enter each term twice: they are a common factor without effect on
+    kappa, and left out. Raises `ProblemError` for other activations.
 
     >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
     >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).astype(float).tolist()

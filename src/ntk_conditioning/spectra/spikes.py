@@ -62,10 +62,10 @@ class SpikeAndBulk:
 def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
     """Return the eigenvalues of a kernel from its ``distances`` 1 - K_ij (n (n-1) / 2,), i < j.
 
-    ``error`` bounds that of an entry. In a basis that begins with the mean direction, K is
-    [[a, bᵀ], [b, C]], and b and C need only the distances. So the smallest eigenvalue, the first
-    root of a - λ = bᵀ (C - λ)⁻¹ b, has an error relative to the bulk, however much larger the spike
-    is.
+    Distances are in float64, row by row; ``error`` bounds that of each. In a basis that begins with
+    the mean direction, K is [[a, bᵀ], [b, C]], and b and C need only the distances. So the smallest
+    eigenvalue, the first root of a - λ = bᵀ (C - λ)⁻¹ b, has an error relative to the bulk, however
+    much larger the spike is.
 
     >>> far = spike_and_bulk(np.ones(3))
     >>> round(far.lambda_max, 12), round(far.bulk_min, 12), far.kappa is None

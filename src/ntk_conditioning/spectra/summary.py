@@ -18,10 +18,10 @@ NEEDED = (*_KEYS, "block", *_POINT, *_VALUES)
 
 
 def summarize(spectra: pa.Table) -> pa.Table:
-    """Return the conditioning table of a spectra table, of which it needs the columns `NEEDED`.
+    """Return the conditioning table of a spectra table, which needs the columns `NEEDED` only.
 
-    A row for each of its keys, over blocks and seeds. Statistics that a missing kappa enters are
-    missing, see `unresolved`.
+    It has one row for each key, with statistics over blocks and seeds; those that a missing kappa
+    enters are missing, see `unresolved`.
     """
     frame = spectra.select(NEEDED).to_pandas().sort_values([*_KEYS, "seed", "block"])
     rows = []
@@ -58,7 +58,9 @@ def _row(blocks: pd.DataFrame) -> dict[str, Any]:
 
 
 def reach(kappa: ArrayLike, error: ArrayLike, *, tolerance: float) -> float:
-    """Return the largest ``kappa`` up to which no ``error`` exceeds ``tolerance``, or NaN.
+    """Return the largest kappa up to which no error exceeds ``tolerance``, or NaN if there is none.
+
+    ``kappa`` and ``error``, relative to it, have shape (m,), in any order.
 
     >>> reach([1e2, 1e8, 1e4], [0.0, 0.5, 0.001], tolerance=0.01)
     10000.0

@@ -23,7 +23,7 @@ PANEL = 2048
 
 
 def scratch_bytes(n: int, *, itemsize: int) -> int:
-    """Return what factoring a matrix of side ``n`` takes beside it: a panel, solved in copies."""
+    """Return the bytes that factoring a matrix (n, n) takes beside it: three copies of a panel."""
     return 3 * min(n, PANEL) * n * itemsize
 
 

@@ -28,10 +28,15 @@ def predicted_losses(
     n: int,
     steps: ArrayLike,
 ) -> NDArray[np.float64]:
-    """Return the losses L_t, in float64 and of the shape of ``steps``, the times t.
+    """Return the predicted losses L_t at the times t in ``steps``.
 
-    ``eigenvalues`` are the λ_i, of shape (n c,) for c outputs, and ``squares`` (n c,) are
-    (u_i · (y - f_0))² in the same order; ``rate`` is η.
+        L_t = 1/(2n) Σ_i (1 - η λ_i / n)^(2t) (u_i · (y - f_0))²
+
+    ``rate`` is the learning rate η and ``n`` the number of samples. With c outputs,
+    ``eigenvalues`` (n c,) are the λ_i of the kernel itself, not divided by n, and ``squares``
+    (n c,) are (u_i · (y - f_0))² in the same order. ``steps`` may have any shape, and t need not be
+    whole. The result is in float64 and has the shape of ``steps``. Above the critical rate,
+    η λ_max > 2 n, losses grow and may become infinite.
 
     >>> one, two = np.array([2.0]), np.array([8.0])
     >>> predicted_losses(one, two, rate=0.25, n=1, steps=[0, 1, 2]).tolist()
@@ -52,10 +57,11 @@ def predicted_steps(
     share: float,
     most: float = 1e15,
 ) -> float:
-    """Return the time t, not only a whole one, at which L_t is ``share`` of L_0.
+    """Return the time t in steps, not rounded to a whole one, at which L_t = ``share`` · L_0.
 
-    Infinity if that is after ``most`` steps, or never: beyond the critical rate, or where so much
-    of the residual lies in directions without eigenvalue. See `predicted_losses`.
+    ``share`` is between 0 and 1; for the other arguments see `predicted_losses`. The result is
+    infinite if t exceeds ``most`` or does not exist: above the critical rate, or if more than this
+    share of the squared residual lies in directions of eigenvalue zero.
 
     >>> predicted_steps(np.array([2.0]), np.array([8.0]), rate=0.25, n=1, share=0.25)
     1.0
