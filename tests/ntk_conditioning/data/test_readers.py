@@ -191,15 +191,6 @@ def test_a_label_that_is_missing_is_no_class(tmp_path, labels, problem):
     assert read_csv(path, labels="y").labels().tolist() == [1, 0, 1]
 
 
-@pytest.mark.parametrize("label", ["01", "1.0"])
-def test_labels_that_a_number_would_merge_are_refused(tmp_path, label):
-    path = csv_file(tmp_path, f"a,y\n1,{label}\n2,1\n3,2\n")
-    with pytest.raises(ContentError, match=r"'y' has '.*' and '.*', which are read as one label"):
-        read_csv(path, labels="y")
-    path = csv_file(tmp_path, "a,y\n1,01\n2,02\n3,01\n")
-    assert read_csv(path, labels="y").labels().tolist() == [1, 2, 1]
-
-
 def test_faults_of_a_parquet_are_named(tmp_path):
     for columns, error, problem in (
         ({"a": [1, 2], "y": [None, 1]}, ContentError, "'y' has 1 missing values, the .* in row 0"),

@@ -90,19 +90,9 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
         table.columns = first.tolist()
     if pd.to_numeric(first, errors="coerce").notna().all():
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    unique = table.columns.is_unique and labels in table
-    if unique and pd.api.types.is_string_dtype(table[labels]):
-        table[labels] = table[labels].str.strip()
-    elif unique and pd.api.types.is_numeric_dtype(table[labels]):
-        column = table.columns.get_loc(labels)
-        texts = pd.read_csv(io.StringIO(text), **how, index_col=False, usecols=[column], dtype=str)
-        spellings = pd.DataFrame({"label": table[labels], "text": texts.iloc[:, 0]})
-        spellings = spellings.dropna().drop_duplicates().sort_values(["label", "text"])
-        if len(alike := spellings[spellings["label"].duplicated(keep=False)]["text"]):
-            raise ContentError(
-                f"{x}: column {labels!r} has {alike.iloc[0]!r} and {alike.iloc[1]!r}, which are "
-                "read as one label; spell them alike"
-            )
+    if table.columns.is_unique and labels in table:
+        if pd.api.types.is_string_dtype(table[labels]):
+            table[labels] = table[labels].str.strip()
     return _from_table(table, x, labels, features, partial(_csv_line, text, how["sep"]))
 
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ntk_conditioning import memory
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.speech.alignments import PHONES, Alignment, read_textgrid
+from ntk_conditioning.data.speech.alignments import PHONES, read_textgrid
 from ntk_conditioning.data.speech.corpus import Utterance, count_samples, decode, utterances
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count, vectors
 from ntk_conditioning.errors import UserError
 
-Alignments = Mapping[str, Alignment | Path]
+Alignments = Mapping[str, Path]
 Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
 
@@ -156,9 +156,7 @@ def extract(
         if alignments is None:
             y[rows] = speakers[utterance.speaker]
         else:
-            alignment = alignments[utterance.name]
-            if isinstance(alignment, Path):
-                alignment = read_textgrid(alignment)
+            alignment = read_textgrid(alignments[utterance.name])
             positions = settings.label_positions(frames)
             y[rows] = alignment.labels(positions, sample_rate=rate, tolerance=settings.length)
         index[rows, :3] = (utterance.speaker, utterance.chapter, utterance.utterance)
