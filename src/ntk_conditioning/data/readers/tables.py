@@ -90,9 +90,9 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
         table.columns = first.tolist()
     if pd.to_numeric(first, errors="coerce").notna().all():
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    if table.columns.is_unique and labels in table:
-        if pd.api.types.is_string_dtype(table[labels]):
-            table[labels] = table[labels].str.strip()
+    is_text = pd.api.types.is_string_dtype
+    if labels in table and table.columns.is_unique and is_text(table[labels]):
+        table[labels] = table[labels].str.strip()
     return _from_table(table, x, labels, features, partial(_csv_line, text, how["sep"]))
 
 
