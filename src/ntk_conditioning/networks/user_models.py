@@ -112,10 +112,9 @@ def require_trainable(model: UserModel, **size: Any) -> None:
 
     ``size`` is that of `make_user_network`, without the type.
 
-    Raises `OwnNetworkError` if it fails or returns no module, the module has no weights or some
-    that are not finite, fails or has outputs of another shape than (n, outputs) for n samples, two
-    networks from the same ``generator`` differ in their weights or, as dropout makes them, in their
-    outputs, or those from different ones do not.
+    Raises `OwnNetworkError` if the function fails, its module has no weights to train or some that
+    are not finite, weights do not follow ``generator``, or outputs are not (n, outputs) for n
+    samples, or are drawn anew in each call, as dropout makes them.
     """
 
     def require(holds: bool, problem: str) -> None:
@@ -136,23 +135,21 @@ def require_trainable(model: UserModel, **size: Any) -> None:
     differ = not _equal(first, other)
     require(differ, "gives the same weights for every seed: draw them from generator")
     drawn = torch.get_rng_state()
-    values = _outputs(model, first, 2, **size), _outputs(model, again, 2, **size)
-    _outputs(model, other, 3, **size)
-    # a few units may be dropped alike by chance
-    same = torch.allclose(*values, rtol=0, atol=0, equal_nan=True)
+    for n in (2, 3):
+        _require_outputs(model, first, n, **size)
     require(
-        same and torch.equal(torch.get_rng_state(), drawn),
+        torch.equal(torch.get_rng_state(), drawn),
         "gives a network whose outputs differ from one call to the next, as with dropout; a "
         "training could not go on after a stop: remove it",
     )
 
 
-def _outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> Tensor:
-    """Return the outputs (n, outputs) for normal samples; `OwnNetworkError` if there are none."""
+def _require_outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> None:
+    """Raise `OwnNetworkError` unless normal samples have outputs (n, outputs)."""
     shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, *shape))).float()
     try:
-        f: Tensor = network(x)[0]
+        f = network(x)[0]
     except Exception as error:
         problem = f"gives a network that fails on {n} samples of shape {shape}"
         raise model.error(f"{problem}: {described(error, model.file)}") from error
@@ -162,7 +159,6 @@ def _outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> Tens
             f"gives a network whose outputs for {n} samples are {actual}; with "
             f"outputs={outputs} they must be a tensor ({n}, {outputs})"
         )
-    return f
 
 
 def measure_sizes(model: UserModel, **size: Any) -> Sizes:
