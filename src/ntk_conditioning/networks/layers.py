@@ -66,43 +66,25 @@ class Attention(nn.Module):
 # --- layers without weights -----------------------------------------------------------------------
 
 
-class Scale(nn.Module):
-    """A fixed factor, as those of the NTK parameterisation."""
+class Map(nn.Module):
+    """A fixed function of the input."""
 
-    def __init__(self, factor: float) -> None:
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self._factor = factor
+        self._function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * self._factor
+        return self._function(x)
 
 
-class Mean(nn.Module):
-    """The mean over some axes: over rows and columns of images, say."""
-
-    def __init__(self, *axes: int) -> None:
-        super().__init__()
-        self._axes = axes
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean(self._axes)
-
-
-class Patches(nn.Module):
-    """Images (n, colours, height, width) as patches (n, t, colours · side²), in rows.
+def patches(x: Tensor, side: int) -> Tensor:
+    """Return images (n, colours, height, width) as patches (n, t, colours · side²), in rows.
 
     Zeros continue an image whose sides are no multiples of a patch's.
     """
-
-    def __init__(self, side: int) -> None:
-        super().__init__()
-        self._side = side
-
-    def forward(self, x: Tensor) -> Tensor:
-        side = self._side
-        below, right = (-length % side for length in x.shape[-2:])
-        padded = functional.pad(x, (0, right, 0, below))
-        return functional.unfold(padded, side, stride=side).transpose(1, 2)
+    below, right = (-length % side for length in x.shape[-2:])
+    padded = functional.pad(x, (0, right, 0, below))
+    return functional.unfold(padded, side, stride=side).transpose(1, 2)
 
 
 class Residual(nn.Module):
