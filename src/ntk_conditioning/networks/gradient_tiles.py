@@ -26,44 +26,34 @@ TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
 PIECE, LEAST_PIECES = (128, 1024), 4
 
 
-class _Precision:
-    """The settings of the process: of threads inside the first saves, the last restores them."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside = Lock(), list[bool]()
-
-    def enter(self, *, tf32: bool) -> None:
-        with self._lock:
-            if not self._inside:
-                self._keep, self._restore = _interface()
-            self._inside.append(tf32)
-            self._keep(all(self._inside))  # nobody is rounded who does not ask for it
-
-    def leave(self, *, tf32: bool) -> None:
-        with self._lock:
-            self._inside.remove(tf32)
-            if self._inside:
-                self._keep(all(self._inside))
-            else:
-                self._restore()
-
-
-_PRECISION = _Precision()
+_LOCK = Lock()
+_INSIDE: list[bool] = []  # for each block of `full_precision` that runs, whether it allows TF32
+_SETTINGS: list[Callable[..., None]] = []  # what sets the precision, and what restores it
 
 
 @contextmanager
 def full_precision(*, tf32: bool = False) -> Iterator[None]:
     """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed.
 
-    They are those of matrices, and of cuDNN, whose convolutions torch lets round to TF32 by
-    default. With ``tf32``, a GPU may round to TF32 all the same, but nothing to less. Threads may
-    overlap inside.
+    This is about products of matrices, and convolutions of cuDNN, which torch lets round to TF32 by
+    default. With ``tf32``, a GPU may round to TF32 all the same, but nothing to less. The settings
+    are the process's: where threads overlap inside, the last one restores them.
     """
-    _PRECISION.enter(tf32=tf32)
+    with _LOCK:
+        if not _INSIDE:
+            _SETTINGS[:] = _interface()
+        _INSIDE.append(tf32)
+        _SETTINGS[0](all(_INSIDE))
     try:
         yield
     finally:
-        _PRECISION.leave(tf32=tf32)
+        with _LOCK:
+            _INSIDE.remove(tf32)
+            keep, restore = _SETTINGS
+            if _INSIDE:
+                keep(all(_INSIDE))
+            else:
+                restore()
 
 
 def _interface() -> tuple[Callable[[bool], None], Callable[[], None]]:
