@@ -86,21 +86,19 @@ def make_user_network(
     """Return a network of the user's own at initialisation, as `modules.make_network` does.
 
     It takes samples (n, d), or images (n, colours, height, width) if ``image`` is their height,
-    width and colours. What the function draws from torch's own generator, and that it sets its
-    seed, has no effect outside.
+    width and colours. Torch's own generator is left as it was.
 
     Raises `OwnNetworkError` if the function fails or returns no module.
     """
-    given: dict[str, Any] = {"depth": depth, "width": width, "outputs": outputs}
+    shape, sigma = _shape(d, image), Elementwise(activation)
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
-    given |= {"shape": _shape(d, image), "activation": Elementwise(activation)}
+    given = (depth, width, sigma, shape, outputs, generator)
     with torch.random.fork_rng(devices=[]):
-        # so that no network which depends on it is taken for a reproducible one
-        torch.manual_seed(np.random.SeedSequence().generate_state(1).item())
+        torch.seed()  # a network that depends on it must not pass for a reproducible one
         try:
-            module = model.build(**given, generator=generator)
+            module = model.build(**dict(zip(KEYWORDS, given, strict=True)))
         except Exception as error:
-            problem = f"fails at depth {depth}, width {width}, shape {given['shape']}"
+            problem = f"fails at depth {depth}, width {width}, shape {shape}"
             raise model.error(f"{problem}: {described(error, model.file)}") from error
     if not isinstance(module, nn.Module):
         raise model.error(f"returns a {type(module).__name__}, and not a torch.nn.Module")
@@ -117,31 +115,30 @@ def require_trainable(model: UserModel, **size: Any) -> None:
     samples, or are drawn anew in each call, as dropout makes them.
     """
 
-    def require(holds: bool, problem: str) -> None:
-        if not holds:
-            raise model.error(problem)
-
     first, again, other = (
         make_user_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
         for seed in (1, 1, 2)
     )
-    trainable = any(parameter.requires_grad for parameter in first.parameters())
-    require(trainable, "returns a module without weights to train; give it some")
+    if not any(parameter.requires_grad for parameter in first.parameters()):
+        raise model.error("returns a module without weights to train; give it some")
     for name, weight in first.body[0].named_parameters():
-        finite = bool(torch.isfinite(weight).all())
-        require(finite, f"draws weights that are not finite: {name}")
-    remedy = "draw all from generator, or begin with torch.manual_seed(generator.initial_seed())"
-    require(_equal(first, again), f"gives other weights each time: {remedy}")
-    differ = not _equal(first, other)
-    require(differ, "gives the same weights for every seed: draw them from generator")
+        if not torch.isfinite(weight).all():
+            raise model.error(f"draws weights that are not finite: {name}")
+    if not _equal(first, again):
+        raise model.error(
+            "gives other weights each time: draw all from generator, or begin with "
+            "torch.manual_seed(generator.initial_seed())"
+        )
+    if _equal(first, other):
+        raise model.error("gives the same weights for every seed: draw them from generator")
     drawn = torch.get_rng_state()
     for n in (2, 3):
         _require_outputs(model, first, n, **size)
-    require(
-        torch.equal(torch.get_rng_state(), drawn),
-        "gives a network whose outputs differ from one call to the next, as with dropout; a "
-        "training could not go on after a stop: remove it",
-    )
+    if not torch.equal(torch.get_rng_state(), drawn):
+        raise model.error(
+            "gives a network whose outputs differ from one call to the next, as with dropout; a "
+            "training could not go on after a stop: remove it"
+        )
 
 
 def _require_outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> None:
