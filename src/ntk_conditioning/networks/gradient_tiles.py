@@ -18,11 +18,9 @@ from ntk_conditioning import threads
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.mlp import MLP, GradientFactors
 
-#: Rows and columns of a tile, by device. On a CPU the tile stays in the caches from one layer to
-#: the next and wastes little below the diagonal; a GPU wants large products.
+#: Rows and columns of a tile, by device: on a CPU it stays in the caches from layer to layer.
 TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
-#: The same where every thread of a CPU has tiles of its own, and what a thread needs of them, so
-#: that none waits long for the last.
+#: The same where every thread of a CPU has its own tiles, and the fewest that a thread needs.
 PIECE, LEAST_PIECES = (128, 1024), 4
 
 
@@ -144,10 +142,7 @@ class Panel(Generic[AnyGradients]):
 
 
 class Panels(Generic[AnyGradients]):
-    """Panels of ``size`` of ``n`` samples, of which the last two used are kept.
-
-    So hold no more than two: use ``panels[i]`` and ``panels[j]`` in a function of their own.
-    """
+    """Panels of ``size`` of ``n`` samples, of which the last two used are kept: hold no third."""
 
     def __init__(self, n: int, size: int, compute: Callable[[slice], AnyGradients]) -> None:
         self.spans = [slice(top, min(top + size, n)) for top in range(0, n, size)]

@@ -24,11 +24,9 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 
-#: Samples whose gradients are computed at once, by device: on a CPU so few that what one product
-#: leaves in the caches is there for the next.
+#: Samples whose gradients are computed at once, by device: on a CPU they stay in the caches.
 PART = {"cpu": 256, "cuda": 8192}
-#: Parts that a thread of a CPU needs to be worth starting.
-LEAST_PARTS = 2
+LEAST_PARTS = 2  # for which a thread of a CPU is worth starting
 
 
 class ShapeError(UserError):
