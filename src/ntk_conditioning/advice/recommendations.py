@@ -140,9 +140,14 @@ def _best_preparation(repaired: Sequence[Repaired]) -> str:
 
     One that changes samples must gain something for it.
     """
-    cost = {each.repair: each.steps_hundredth or each.kappa or math.inf for each in repaired}
-    best = min(PREPARATIONS, key=lambda repair: cost.get(repair, math.inf))
-    return best if cost[best] * WORTH < cost["unit_norm"] else "unit_norm"
+    costs = {repair.repair: cost(repair) for repair in repaired}
+    best = min(PREPARATIONS, key=lambda name: costs.get(name, math.inf))
+    return best if costs[best] * WORTH < costs["unit_norm"] else "unit_norm"
+
+
+def cost(repaired: Repaired) -> float:
+    """Return the steps of a training after a repair, or kappa; infinite if neither is known."""
+    return repaired.steps_hundredth or repaired.kappa or math.inf
 
 
 def _predictions(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ntk_conditioning.advice.geometry import CLOSE
-from ntk_conditioning.advice.recommendations import TRUSTED, WIDTHS, WORTH, Advice
+from ntk_conditioning.advice.recommendations import TRUSTED, WIDTHS, WORTH, Advice, cost
 from ntk_conditioning.training.preconditioning import KERNEL, Repaired
 
 #: Samples so close, in degrees, may be what makes a kernel singular in float64.
@@ -121,25 +121,20 @@ def _first(advice: Advice) -> Iterator[str]:
     way, advised = WAYS[advice.preparation][0], by_name[advice.preparation]
     if advised == norm and sheet.norm_max <= ALIKE * sheet.norm_min:
         yield "Leave samples as they are: they have one norm already."
-    elif _gain(plain, advised) >= WORTH:
+    elif _gains(plain, advised):
         yield f"{way}: {_change(plain, advised)}."
     else:
         yield f"{way}, which normalised activations assume: {_change(plain, advised)}."
     top = next(r for r in advice.repairs if (r.place, r.directions) == (KERNEL, 1))
-    if _gain(plain, top) >= WORTH:
+    if _gains(plain, top):
         yield (
             "Where samples must stay as they are, an optimiser that preconditions by the first "
             f"eigenvector of the kernel helps: {_change(plain, top)}."
         )
 
 
-def _gain(plain: Repaired, repaired: Repaired) -> float:
-    """Return what a repair divides steps by, or kappa; one that resolves it gains without bound."""
-    if plain.steps_hundredth and repaired.steps_hundredth:
-        return plain.steps_hundredth / repaired.steps_hundredth
-    if repaired.kappa is None:
-        return 0.0
-    return plain.kappa / repaired.kappa if plain.kappa else math.inf
+def _gains(plain: Repaired, repaired: Repaired) -> bool:
+    return cost(repaired) * WORTH <= cost(plain) and cost(repaired) < math.inf
 
 
 def _change(plain: Repaired, repaired: Repaired) -> str:

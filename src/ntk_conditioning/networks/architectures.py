@@ -95,9 +95,9 @@ def size_problem(name: str, *, depth: int = 2, width: int = HEADS) -> str | None
 def blocks(width: int, depth: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield the channels into and out of every residual block, its stride and its layers.
 
-    A resnet of depth D has D - 2 layers in blocks of two, beside the first and the classifier; an
-    odd depth leaves a single one for the last block. The three stages have equally many blocks, or
-    the earlier ones one more: depth 6 n + 2 is He et al.'s (2016), n blocks each.
+    A resnet of depth D has D - 2 layers in blocks of two, at odd depth a single one in the last.
+    The three stages have equally many blocks, or the earlier ones one more: depth 6 n + 2 is He et
+    al.'s (2016), n blocks each.
 
     >>> [*blocks(16, 7)]
     [(16, 16, 1, 2), (16, 32, 2, 2), (32, 64, 2, 1)]

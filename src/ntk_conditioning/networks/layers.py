@@ -14,9 +14,6 @@ from ntk_conditioning.networks.activations import Activation
 Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
-# --- layers with weights --------------------------------------------------------------------------
-
-
 class Bias(nn.Module):
     """x + β b, with a learnt b of the shape of a sample or of its last axes."""
 
@@ -40,10 +37,7 @@ class Scalar(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention of tokens (n, t, m), softmax(q kᵀ/√(m/heads)) v in each head.
-
-    The four layers give queries, keys, values, and the output of all heads.
-    """
+    """Self-attention of tokens (n, t, m), softmax(q kᵀ/√(m/heads)) v in each head."""
 
     def __init__(
         self, query: nn.Linear, key: nn.Linear, value: nn.Linear, output: nn.Linear, *, heads: int
@@ -61,9 +55,6 @@ class Attention(nn.Module):
         attended = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-1) @ v
         out: Tensor = self.output(attended.transpose(-3, -2).flatten(-2))
         return out
-
-
-# --- layers without weights -----------------------------------------------------------------------
 
 
 class Map(nn.Module):
@@ -122,10 +113,7 @@ class Block(nn.Module):
 
 
 class Elementwise(nn.Module):
-    """An activation with its registered derivative, so that both are the kernels' own.
-
-    ``gain`` is the activation's.
-    """
+    """An activation with its registered derivative, so that both are those of the kernels."""
 
     def __init__(self, activation: Activation) -> None:
         super().__init__()

@@ -203,10 +203,7 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
 
 
 def parts(n: int, device: torch.device) -> tuple[list[slice], int]:
-    """Return parts of ``n`` samples, and how many of them to work on at once, see `threads.each`.
-
-    Every thread has as many parts; if that were few, the threads share parts that are larger.
-    """
+    """Return parts of ``n`` samples, and how many to work on at once, see `threads.each`."""
     part, at_once = PART.get(device.type, PART["cuda"]), threads.count(device)
     if n <= LEAST_PARTS * at_once * part:
         part, at_once = part * at_once, 1
@@ -239,7 +236,7 @@ def _fill(mlp: MLP, factors: GradientFactors) -> None:
 def activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return sigma(z) and a function that multiplies by sigma'(z) in place.
 
-    ``z`` is used up: it may become the result, and must not be changed until the slope is taken.
+    ``z`` may become the result, and must not be changed until the slope is taken.
     """
     slope = activation.negative_slope
     if slope is None or not is_in_place(activation):

@@ -126,13 +126,10 @@ class _Builder:
     width: int
     outputs: int
 
-    # --- the NTK parameterisation -----------------------------------------------------------------
-
     def mlp_bias(self) -> Network:
         """Return f = w α_L + β b_out with α_l = gain/√m σ(W_l α_(l-1) + β b_l), α_0 = x.
 
-        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). The limits of many units are the
-        kernels of `kernels.infinite_residual`, without branches.
+        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). See `kernels.infinite_residual`.
         """
 
         def affine(inputs: int, units: int) -> list[nn.Module]:
@@ -147,8 +144,8 @@ class _Builder:
     def residual_mlp(self) -> Network:
         """Return f = w u_L / √m with u_l = u_(l-1) + s gain/√m V_l σ(u_(l-1)), u_0 = W_0 x.
 
-        The scale s of each of L branches is 1, or 1/√L if the model is scaled. The limits of many
-        units are the kernels of `kernels.infinite_residual`.
+        The scale s of each of L branches is 1, or 1/√L if the model is scaled. See
+        `kernels.infinite_residual`.
         """
         width, branches = self.width, self.depth if self.model.scaled else 1
         scale = _scale(self.activation.gain / math.sqrt(width * branches))
@@ -164,9 +161,7 @@ class _Builder:
 
         Convolutions are of 3 × 3 pixels, with zeros around the image, to m = ``width`` channels.
         If the model pools, f is w on the mean of α_L over pixels. Colours are not averaged, as
-        features of a vector are not.
-
-        The limits of many channels are the kernels of `kernels.infinite_convolutional`.
+        features of a vector are not. See `kernels.infinite_convolutional`.
         """
         height, breadth, colours = self.image
         body: list[nn.Module] = []
@@ -180,8 +175,6 @@ class _Builder:
             body = [*body, nn.Flatten(), _scale(1 / math.sqrt(height * breadth))]
             top = self.width * height * breadth
         return Network(body, self._standard(nn.Linear, top, self.outputs))
-
-    # --- the standard parameterisation ------------------------------------------------------------
 
     def fully_connected(self) -> Network:
         """Return a network with weights N(0, gain²/m) on m activations, N(0, 1/d) on x."""
@@ -268,8 +261,6 @@ class _Builder:
             body.append(Block(branch, sigma, added=channels - inputs, stride=stride))
         head = self._layer(nn.Linear, top, self.outputs, variance=0.0 if fixup else squared / top)
         return Network([*body, _mean(-2, -1), *bias()], head)
-
-    # --- layers -----------------------------------------------------------------------------------
 
     def _normal(self, *shape: int) -> Tensor:
         return torch.from_numpy(self.rng.standard_normal(shape)).to(self.dtype)

@@ -32,8 +32,7 @@ def read_idx(x: Path, y: Path | None) -> RawSamples:
 
     The format (Y. LeCun, the MNIST page): two zero bytes, a byte for the element type, a byte for
     the number of dimensions, each dimension as a big-endian 32-bit integer, then the elements, the
-    last dimension fastest. Both files hold unsigned bytes, type 8, as MNIST's do, plain or packed
-    with gzip. Nothing may be missing and nothing may follow.
+    last dimension fastest. Both files hold unsigned bytes, type 8, plain or packed with gzip.
 
     Raises `MissingFileError`, or `FormatError` if a file is anything else.
     """
@@ -97,11 +96,9 @@ def read_svhn(x: Path, *, sha256: Collection[str]) -> RawSamples:
 def read_cifar10(path: Path, *, split: Literal["train", "test"] = "train") -> RawSamples:
     """Return the images (n, 32, 32, 3) and labels 0 to 9 of the training or the test batches.
 
-    An image has its rows first, then columns, then red, green and blue, so that it can be shown
-    as it is, like SVHN's. ``path`` is the archive ``cifar-10-binary.tar.gz``, or the folder
-    ``cifar-10-batches-bin`` or the one around it. A batch is a row of records (Krizhevsky 2009,
-    the dataset's page): a byte for the label, then 1024 bytes each of red, green and blue, row by
-    row; how many records is not prescribed.
+    ``path`` is the archive ``cifar-10-binary.tar.gz``, or the folder ``cifar-10-batches-bin`` or
+    the one around it. A batch is a row of records (Krizhevsky 2009, the dataset's page): a byte for
+    the label, then 1024 bytes each of red, green and blue, row by row.
 
     Raises `FormatError` if the archive or a batch is damaged, and `ContentError` if a batch is
     missing.

@@ -80,10 +80,9 @@ def draw_frames(
 ) -> dict[Utterance, NDArray[np.int64]]:
     """Return ``n`` frame numbers, ascending, by utterance; utterances without any are left out.
 
-    ``available`` says how many frames each utterance has. Every speaker gives as many frames,
-    but for a rest that is drawn, and for speakers with fewer frames: these give all, and the
-    others more. A speaker's frames are drawn from all of his utterances at once, each frame
-    equally likely. The draw depends on the corpus, not on the order in which it was read.
+    ``available`` says how many frames each utterance has. Shares of speakers are those of
+    `equal_shares`; each frame of a speaker is equally likely. The draw does not depend on the order
+    in which the corpus was read.
 
     Raises `UserError` if ``n`` is more than all frames.
     """
