@@ -47,6 +47,12 @@ def test_rank_deficiency_and_constant_columns(n, d, rank):
     assert numbers.gram_rank == np.linalg.matrix_rank(x) == rank
 
 
+def test_a_rank_that_a_gram_matrix_cannot_show_is_seen():
+    """Singular values of 1 and 1e-10: in the Gram matrix the second is below eps."""
+    x = np.linalg.qr(samples(50, 2))[0] * [1.0, 1e-10] @ np.linalg.qr(samples(2, 2))[0]
+    assert (geometry(x).gram_rank, np.linalg.matrix_rank(x @ x.T)) == (2, 1)
+
+
 @pytest.mark.parametrize("value", [0.0, np.nan, 1e200])
 def test_samples_without_direction_or_size_are_named(value):
     x = samples(5, 3)
