@@ -56,8 +56,8 @@ class Activation:
     """An activation σ: ``function`` and ``derivative`` map tensors elementwise.
 
     ``homogeneous``: σ(c z) = c σ(z) for c > 0. ``kinks``: where the derivative jumps.
-    ``negative_slope``: σ is the leaky ReLU of this slope. ``exact_gain``: the gain where it is
-    known without quadrature. ``on_arrays``: both work on `Elementwise`, too.
+    ``negative_slope``: σ is the leaky ReLU of this slope. ``exact_gain``: the gain, if it needs no
+    quadrature. ``on_arrays``: both functions work on `Elementwise`, too.
     """
 
     name: str

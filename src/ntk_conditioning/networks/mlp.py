@@ -102,10 +102,17 @@ def init_mlp(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> MLP:
-    """Return a network on ``d`` inputs with weights drawn from N(0, 1).
+    """Return a network on ``d`` inputs with weights drawn from N(0, 1) by a NumPy ``generator``.
 
     ``activation`` may be a name that `activations.get` knows. One seed gives the same network on
-    every device, and the same first layers whatever the depth, see `draw_weights`.
+    every device, and the same first layers whatever the depth.
+
+    Raises `ShapeError` for sizes that no network has, `UnknownActivationError` for an unknown name.
+
+    >>> rng = np.random.default_rng(0)
+    >>> mlp = init_mlp(3, depth=2, width=8, activation="relu", generator=rng)
+    >>> [tuple(weight.shape) for weight in mlp.weights]
+    [(8, 3), (8, 8), (1, 8)]
     """
     sigma = activations.get(activation)
     if d < 1 or width < 1 or depth < 0:
@@ -117,10 +124,7 @@ def init_mlp(
 def draw_weights(
     d: int, *, depth: int, width: int, outputs: int, generator: np.random.Generator
 ) -> Iterator[Tensor]:
-    """Yield N(0, 1) weights in float64, W_1 (width, d) to W_(L+1) (outputs, width).
-
-    NumPy draws them in this order, so that networks from one seed share their first layers.
-    """
+    """Yield N(0, 1) weights in float64, W_1 (width, d) to W_(L+1) (outputs, width), in order."""
     for columns, rows in pairwise([d, *[width] * depth, outputs]):
         yield torch.from_numpy(generator.standard_normal((rows, columns)))
 

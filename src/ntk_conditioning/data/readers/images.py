@@ -64,9 +64,8 @@ def read_svhn(x: Path, *, sha256: Collection[str]) -> RawSamples:
     as it is. The file has images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), both bytes, and
     writes the digit 0 as label 10 (Netzer et al. 2011).
 
-    Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for SciPy takes a
-    damaged tag at its word, and some flipped bits end the process with a segmentation fault;
-    `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
+    Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for damage may crash
+    SciPy; `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
     """
     from scipy.io import loadmat, whosmat
 

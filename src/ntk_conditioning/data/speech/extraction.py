@@ -131,9 +131,6 @@ def extract(
 ) -> Frames:
     """Return the vectors of the drawn frames, labelled by phone, or without alignments by speaker.
 
-    The order and the bytes do not depend on ``threads``. Beside the result only a few utterances
-    are in memory.
-
     Raises `FormatError` or `ContentError` if corpus or alignments cannot be read or do not fit, and
     `NotEnoughMemoryError` if the result does not fit into the memory that is available.
     """
