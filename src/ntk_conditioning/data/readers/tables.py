@@ -125,20 +125,21 @@ def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, in
     return n, math.prod(sample)
 
 
-def table_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
-    """Return samples and features of a Parquet file, from its end, or CSV, from one column."""
-    import pandas as pd
+def parquet_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
+    """Return samples and features of a Parquet file, from its end."""
     import pyarrow.parquet
 
-    with x.open("rb") as stream:
-        is_parquet = stream.read(4) == b"PAR1"
-    if is_parquet:
-        known = pyarrow.parquet.read_metadata(x)
-        rows, columns = known.num_rows, known.num_columns
-    else:
-        text, how = _csv_text(x)
-        columns = pd.read_csv(io.StringIO(text), **how, nrows=0).shape[1]
-        rows = len(pd.read_csv(io.StringIO(text), **how, usecols=[0], index_col=False))
+    file = pyarrow.parquet.read_metadata(x)
+    return file.num_rows, len(features) if features else file.num_columns - (labels is not None)
+
+
+def csv_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
+    """Return samples and features of a CSV file, from its header and first column."""
+    import pandas as pd
+
+    text, how = _csv_text(x)
+    columns = pd.read_csv(io.StringIO(text), **how, nrows=0).shape[1]
+    rows = len(pd.read_csv(io.StringIO(text), **how, usecols=[0], index_col=False))
     return rows, len(features) if features else columns - (labels is not None)
 
 
