@@ -23,7 +23,6 @@ TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
 #: The same where every thread of a CPU has its own tiles, and the fewest that a thread needs.
 PIECE, LEAST_PIECES = (128, 1024), 4
 
-
 _LOCK = Lock()
 _INSIDE: list[bool] = []  # for each block of `full_precision` that runs, whether it allows TF32
 _SETTINGS: list[Callable[..., None]] = []  # what sets the precision, and what restores it
@@ -76,9 +75,7 @@ def _interface() -> tuple[Callable[[bool], None], Callable[[], None]]:
 
     def keep(tf32: bool) -> None:
         torch.set_float32_matmul_precision("highest")
-        cudnn.allow_tf32 = tf32
-        if tf32:
-            gpu.allow_tf32 = True
+        gpu.allow_tf32 = cudnn.allow_tf32 = tf32
 
     def restore() -> None:
         torch.set_float32_matmul_precision(allowed)
