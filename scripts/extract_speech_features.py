@@ -27,7 +27,7 @@ def main(argv: cli.Argv = None) -> None:
     add = parser.add_argument
     add("--source", required=True, type=Path, help="the subset's tar.gz, or an unpacked folder")
     add("--subset", required=True, help="e.g. train-clean-100")
-    add("--alignments", type=Path, help="folder of TextGrid or CTM files; labels are then phones")
+    add("--alignments", type=Path, help="folder of TextGrids; labels are then phones")
     add("--frames", type=number, default="all", help="how many to draw, or all")
     add("--settings", nargs="*", default=[], metavar="KEY=VALUE", help="of the features")
     add("--seed", type=cli.seed, default=0, help="seed of the draw")

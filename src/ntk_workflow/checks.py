@@ -14,7 +14,7 @@ from typing import Any
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import TOLERATED
-from ntk_conditioning.networks.architectures import MODELS, depth_problem, width_problem
+from ntk_conditioning.networks.architectures import MODELS, size_problem
 from ntk_workflow import catalogue
 from ntk_workflow.config import Config, did_you_mean
 from ntk_workflow.run import GRID, Run, refuse, used_datasets
@@ -154,9 +154,9 @@ def networks(run: Run, section: Config, where: str) -> Iterator[str]:
         if name not in every:
             yield f"{at}: unknown network {name!r}; {did_you_mean(name, every)}"
             continue
-        for key, problem_of in {"depth": depth_problem, "width": width_problem}.items():
+        for key in ("depth", "width"):
             for size in values[f"{key}s"]:
-                if problem := problem_of(name, size):
+                if problem := size_problem(name, **{key: size}):
                     yield f"{at}: {problem}, not {size}; correct the {key}s"
         if name in run.models:
             yield from _user_network(run, name, values, at)

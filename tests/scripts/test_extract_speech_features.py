@@ -60,8 +60,10 @@ def test_bytes_repeat_whatever_the_source_and_the_threads(tree, tmp_path):
 
 
 def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys):
-    lines = "19-198-0000 1 0 0.5 AH1\n19-198-0000 1 0.5 1.465 T\n19-198-0001 1 0 1 T\n"
-    (tmp_path / "all.ctm").write_text(lines)
+    spoken = [(0, 0.5, "AH1"), (0.5, 1.965, "T")]
+    for name, intervals in (("19-198-0000", spoken), ("19-198-0001", [(0, 1, "T")])):
+        grid = corpora.textgrid_bytes(intervals)
+        (tmp_path / f"{name}.TextGrid").write_bytes(grid)
     settings = ["--settings", "label_offset_ms=5"]
     assert run(tmp_path, tree, "--alignments", str(tmp_path), *settings) == 0
     index = pd.read_parquet(tmp_path / "x.parquet")

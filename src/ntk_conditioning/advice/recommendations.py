@@ -87,11 +87,10 @@ def advise(
 ) -> Advice:
     """Return the advice on samples ``x`` (n, d) with ``labels`` (n,) or none.
 
-    Equal samples count once, and those without direction not at all. Of the preparations that end
-    with norms of 1 the best is chosen. Predictions are for samples prepared like that and, of the
-    first of ``activations``, for samples divided by their norm. That one and the two best ones are
-    drawn at finite width. With ``threads`` activations share the work; linear algebra should then
-    have one of its own. Raises `UserError` as `geometry`.
+    Equal samples count once, and those without direction not at all. Predictions are for samples
+    after the best preparation and, of the first of ``activations``, for samples divided by their
+    norm. That activation and the two best ones are drawn at finite width. With ``threads``
+    activations share the work; linear algebra should then have one. Raises as `geometry`.
     """
     shape = geometry(name, x)
     distinct, block = x[shape.rows], min(BLOCK, len(shape.rows))
@@ -141,9 +140,14 @@ def _best_preparation(repaired: Sequence[Repaired]) -> str:
 
     One that changes samples must gain something for it.
     """
-    cost = {each.repair: each.steps_hundredth or each.kappa or math.inf for each in repaired}
-    best = min(PREPARATIONS, key=lambda repair: cost.get(repair, math.inf))
-    return best if cost[best] * WORTH < cost["unit_norm"] else "unit_norm"
+    costs = {repair.repair: cost(repair) for repair in repaired}
+    best = min(PREPARATIONS, key=lambda name: costs.get(name, math.inf))
+    return best if costs[best] * WORTH < costs["unit_norm"] else "unit_norm"
+
+
+def cost(repaired: Repaired) -> float:
+    """Return the steps of a training after a repair, or kappa; infinite if neither is known."""
+    return repaired.steps_hundredth or repaired.kappa or math.inf
 
 
 def _predictions(
@@ -203,10 +207,9 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
 
 
 def _trusted(excesses: Sequence[tuple[int, float]]) -> int | None:
-    """Return the width from which on the excess of kappa is trusted, in both directions.
+    """Return the width from which on the excess of kappa is trusted, if one is known.
 
-    Where ln excess falls it does so as a power of the width; never is a width given that is below
-    those that were drawn.
+    ln excess is taken to fall as a power of the width; no width below the drawn ones is returned.
 
     >>> _trusted([(128, 1.003), (512, 1.009)]), _trusted([(128, 1.5), (512, 0.95)])
     (128, 512)

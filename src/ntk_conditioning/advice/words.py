@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ntk_conditioning.advice.geometry import CLOSE
-from ntk_conditioning.advice.recommendations import TRUSTED, WIDTHS, WORTH, Advice
+from ntk_conditioning.advice.recommendations import TRUSTED, WIDTHS, WORTH, Advice, cost
 from ntk_conditioning.training.preconditioning import KERNEL, Repaired
 
 #: Samples so close, in degrees, may be what makes a kernel singular in float64.
@@ -111,48 +111,30 @@ def _first(advice: Advice) -> Iterator[str]:
         yield f"Remove the {count(of.zeros, 'sample')} that are zero."
     if sheet.duplicates:
         yield "Remove all but one of equal samples: nothing else makes the kernel regular."
-    by_name = {each.repair: each for each in advice.repairs if each.place != KERNEL}
+    by_name = {repair.repair: repair for repair in advice.repairs if repair.place != KERNEL}
     plain, norm = by_name["none"], by_name["unit_norm"]
     if norm.kappa is None and not sheet.duplicates and (sheet.min_angle or 0) < PARALLEL:
         yield (
             f"Remove row {of.pair[0]} or {of.pair[1]}, and one of any others as close: float64 "
             "cannot tell kernels with both from singular ones."
         )
-    way, differ = WAYS[advice.preparation][0], sheet.norm_max > ALIKE * sheet.norm_min
-    gains = _gain(plain, norm) >= WORTH
-    if advice.preparation != "unit_norm":
-        yield f"{way}: {_change(plain, by_name[advice.preparation])}."
-        if differ and not gains:
-            yield (
-                "It is not the norms that matter here; but normalised activations assume "
-                "samples of norm 1."
-            )
-    elif not differ:
+    way, advised = WAYS[advice.preparation][0], by_name[advice.preparation]
+    if advised == norm and sheet.norm_max <= ALIKE * sheet.norm_min:
         yield "Leave samples as they are: they have one norm already."
-    elif gains:
-        yield f"{way}: {_change(plain, norm)}."
+    elif _gains(plain, advised):
+        yield f"{way}: {_change(plain, advised)}."
     else:
-        yield (
-            f"To divide each sample by its norm changes little: {_change(plain, norm)}. But "
-            "normalised activations assume samples of norm 1, and so does what follows."
-        )
-    if advice.preparation == "unit_norm":
-        yield "To subtract the mean or to standardise features gains nothing worth while."
-    top = next(each for each in advice.repairs if (each.place, each.directions) == (KERNEL, 1))
-    if _gain(plain, top) >= WORTH:
+        yield f"{way}, which normalised activations assume: {_change(plain, advised)}."
+    top = next(r for r in advice.repairs if (r.place, r.directions) == (KERNEL, 1))
+    if _gains(plain, top):
         yield (
             "Where samples must stay as they are, an optimiser that preconditions by the first "
             f"eigenvector of the kernel helps: {_change(plain, top)}."
         )
 
 
-def _gain(plain: Repaired, repaired: Repaired) -> float:
-    """Return what a repair divides steps by, or kappa; one that resolves it gains without bound."""
-    if plain.steps_hundredth and repaired.steps_hundredth:
-        return plain.steps_hundredth / repaired.steps_hundredth
-    if repaired.kappa is None:
-        return 0.0
-    return plain.kappa / repaired.kappa if plain.kappa else math.inf
+def _gains(plain: Repaired, repaired: Repaired) -> bool:
+    return cost(repaired) * WORTH <= cost(plain) and cost(repaired) < math.inf
 
 
 def _change(plain: Repaired, repaired: Repaired) -> str:
@@ -170,14 +152,10 @@ def _change(plain: Repaired, repaired: Repaired) -> str:
 
 def _depth(advice: Advice) -> Iterator[str]:
     gram, samples = advice.gram, count(advice.block, "sample")
+    without = "the Gram matrix is singular" if gram is None else f"kappa is {number(gram)}"
     yield (
-        f"All kappas from here on are of kernels of {samples}, {WAYS[advice.preparation][1]}, and "
-        "of networks of infinite width. Without hidden layers "
-        + (
-            "the smallest eigenvalue is 0: the Gram matrix is singular."
-            if gram is None
-            else f"it is {number(gram)}."
-        )
+        f"Kappas are of kernels of {samples}, {WAYS[advice.preparation][1]}, at infinite width. "
+        f"Without hidden layers {without}."
     )
     advised = advice.predictions[advice.predictions.preparation == advice.preparation]
     by_name = dict(iter(advised.groupby("activation", sort=False)))
@@ -199,9 +177,7 @@ def _depth(advice: Advice) -> Iterator[str]:
     if not math.isnan(shallow.kappa_of_all) and distinct > advice.block:
         yield (
             f"Of all {count(distinct, 'sample')} at once, {first} with "
-            f"{count(shallow.depth, 'layer')} has a kappa of about {number(shallow.kappa_of_all)}, "
-            "as the laws of large random matrices let it grow with the number of samples; for "
-            "smooth activations they may be off by a factor of a few."
+            f"{count(shallow.depth, 'layer')} has a kappa of about {number(shallow.kappa_of_all)}."
         )
 
 
@@ -218,30 +194,21 @@ def _width(advice: Advice) -> Iterator[str]:
     width, percent = max(WIDTHS), round(100 * (TRUSTED - 1))
     yield (
         f"A few random networks of width {width} were drawn on "
-        f"{count(advice.small_block, 'sample')}. Of narrow and deep networks kappa is usually "
-        "larger than at infinite width."
+        f"{count(advice.small_block, 'sample')}. The narrower and deeper a network, the larger its "
+        "kappa usually is beside that of infinite width."
     )
     if advice.networks.empty:
         yield "Kappa of the networks that were drawn is not resolved."
     wide = advice.networks[advice.networks.width == width]
     for name, drawn in wide.groupby("activation", sort=False):
-        best, deepest = drawn.loc[drawn.kappa.idxmin()], drawn.depth.max()
-        turn = (
-            "and more layers make it larger"
-            if best.depth < deepest
-            else f"the deepest that were drawn ({count(deepest, 'layer')})"
-        )
-        known = drawn[drawn.trusted.notna() & drawn.depth.isin((1, 4, 16))]
-        widths = [
-            f"{int(trusted):,} with {count(depth, 'layer')}"
-            for trusted, depth in zip(known.trusted, known.depth, strict=True)
-        ]
-        trust = (
-            f"infinite width is right to {percent} % from a width of {', '.join(widths)} on"
-            if widths
-            else f"at no width that was found does it come within {percent} % of infinite width"
-        )
+        best = drawn.loc[drawn.kappa.idxmin()]
         yield (
             f"{name}: the lowest kappa at width {width}, {number(best.kappa)}, is with "
-            f"{count(best.depth, 'layer')}, {turn}; {trust}."
+            f"{count(best.depth, 'layer')}."
         )
+        known = drawn[drawn.trusted.notna() & drawn.depth.isin((1, 4, 16))]
+        for trusted, depth in zip(known.trusted, known.depth, strict=True):
+            yield (
+                f"{name}, {count(depth, 'layer')}: kappa is within {percent} % of infinite width "
+                f"from width {int(trusted):,} on."
+            )

@@ -26,8 +26,8 @@ class PreparedSamples:
     """Checked samples of a dataset.
 
     ``x`` (n, d) has its source's type until it is scaled, then float64; ``y`` (n,) are labels.
-    ``scaling`` is what remains to be done to ``x``, ``"none"`` once it is scaled; ``value_range``
-    is the lowest and highest value that ``x`` can have, for scalings that need it.
+    ``scaling`` is still to be done to ``x``; ``value_range`` is the lowest and highest value that
+    ``x`` can have, for scalings that need it.
     """
 
     name: str

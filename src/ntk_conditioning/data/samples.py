@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,22 +27,6 @@ class RawSamples:
     y_source: str
     columns: Sequence[str] | None = None
     place: Callable[[int], str] = "row {}".format
-
-    def of_classes(self, classes: Sequence[int] | None) -> RawSamples:
-        """Return the samples of some classes, in their order; None keeps all.
-
-        Raises `ContentError` if a class has no sample.
-
-        >>> four = RawSamples(np.eye(4), np.array([2, 0, 1, 2]), "four", "four")
-        >>> four.of_classes([1, 2]).y.tolist()
-        [2, 1, 2]
-        """
-        if classes is None or self.y is None:
-            return self
-        if missing := sorted(set(classes) - set(np.unique(self.y).tolist())):
-            raise ContentError(f"{self.y_source}: no sample is of class {missing[0]}")
-        chosen = np.isin(self.y, classes)
-        return replace(self, x=self.x[chosen], y=self.y[chosen])
 
     def features(self, value_range: tuple[float, float] | None = None) -> NDArray[Any]:
         """Return the features as (n, d), in their own type; samples with more axes are flattened.

@@ -15,11 +15,7 @@ class SubsetError(UserError):
 
 
 def seed_stream(seed: int) -> np.random.Generator:
-    """Return the generator of a seed's draws.
-
-    It is a child of the stream from which a Gaussian dataset of the same seed is drawn: from one
-    stream the choice of samples would depend on their values.
-    """
+    """Return the generator of a seed's draws, independent of a Gaussian dataset's of that seed."""
     (stream,) = seeds.generator(seed, "data").spawn(1)
     return stream
 

@@ -298,8 +298,6 @@ def load(names: Iterable[str], files: Iterable[str | Path]) -> dict[str, Activat
     return {name: get(name) for name in names}
 
 
-# --- built-in activations -------------------------------------------------------------------------
-
 # Klambauer, Unterthiner, Mayr & Hochreiter 2017, "Self-Normalizing Neural Networks", Eq. (14)
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 

@@ -76,27 +76,18 @@ def kind_of(name: str) -> Model:
     return MODELS.get(name, _OWN)
 
 
-def depth_problem(name: str, depth: int) -> str | None:
-    """Return why a kind of network cannot have a depth; or None.
+def size_problem(name: str, *, depth: int = 2, width: int = HEADS) -> str | None:
+    """Return why a kind of network cannot have a depth or a width; or None.
 
-    >>> depth_problem("resnet", 1)
-    'resnet has two layers or more'
+    >>> size_problem("resnet", depth=1), size_problem("vit", width=10)
+    ('resnet has two layers or more', 'vit has 4 heads, which share its width evenly')
     """
     family = kind_of(name).family
     if family == "resnet" and depth < 2:
         return f"{name} has two layers or more"
     if family not in ("mlp", "own", "resnet") and depth < 1:
         return f"{name} has a hidden layer or more"
-    return None
-
-
-def width_problem(name: str, width: int) -> str | None:
-    """Return why a kind of network cannot have a width; or None.
-
-    >>> width_problem("vit", 10)
-    'vit has 4 heads, which share its width evenly'
-    """
-    if kind_of(name).family == "vit" and width % HEADS:
+    if family == "vit" and width % HEADS:
         return f"{name} has {HEADS} heads, which share its width evenly"
     return None
 
@@ -104,9 +95,9 @@ def width_problem(name: str, width: int) -> str | None:
 def blocks(width: int, depth: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield the channels into and out of every residual block, its stride and its layers.
 
-    A resnet of depth D has D - 2 layers in blocks of two, beside the first and the classifier; an
-    odd depth leaves a single one for the last block. The three stages have equally many blocks, or
-    the earlier ones one more: depth 6 n + 2 is He et al.'s (2016), n blocks each.
+    A resnet of depth D has D - 2 layers in blocks of two, at odd depth a single one in the last.
+    The three stages have equally many blocks, or the earlier ones one more: depth 6 n + 2 is He et
+    al.'s (2016), n blocks each.
 
     >>> [*blocks(16, 7)]
     [(16, 16, 1, 2), (16, 32, 2, 2), (32, 64, 2, 1)]

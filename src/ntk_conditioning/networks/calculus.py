@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Where a derivative is compared with a difference quotient, and how far they may differ. Wrong
-# derivatives differ in the first digits; steps of 1e-5 leave 1e-10 for functions of moderate slope.
-# No point is where kinks are likely, so that one that is not declared is not taken for a mistake.
+# Where a derivative is compared with a difference quotient, and how far they may differ. No point
+# is where kinks are likely: one that is not declared must not be taken for a wrong derivative.
 POINTS = np.linspace(-4.0137, 4.0213, 80)
 STEP, TOLERANCE = 1e-5, 1e-3
 
@@ -22,10 +21,8 @@ def gaussian_rule(
 ) -> tuple[Array, Array]:
     """Return nodes and weights (m,), in float64: Gauss-Legendre on panels that halve towards 0.
 
-    Panels have edges at 0 and ``kinks``. An analytic function whose singularities lie on the
-    imaginary axis, however close to 0 (tanh(25 z), say), is as smooth on each panel [a, 2a] as
-    1 / z is. They end at ``reach``; the density at 12 is 5e-32. The innermost panel, after
-    ``halvings``, does for singularities no closer than some 1e-4.
+    Panels have edges at 0 and ``kinks``, so that steep functions such as tanh(25 z) are smooth on
+    each panel [a, 2a]. They end at ``reach``; the density at 12 is 5e-32.
     """
     nodes, weights = np.polynomial.legendre.leggauss(order)
     edges = np.concatenate([[0.0], reach * 2.0 ** np.arange(-halvings, 1)])

@@ -1,7 +1,7 @@
 """NumPy arrays that answer the methods of tensors which the package's own activations call.
 
-One definition of an activation serves networks, on tensors, and kernels at infinite width, on
-these: to import torch takes seconds, and bundles are verified without it.
+So one definition of an activation serves networks, on tensors, and kernels at infinite width: to
+import torch takes seconds.
 """
 
 from typing import Any

@@ -19,37 +19,14 @@ from ntk_conditioning import threads
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.mlp import MLP, GradientFactors
 
-#: Rows and columns of a tile, by device. On a CPU the tile stays in the caches from one layer to
-#: the next and wastes little below the diagonal; a GPU wants large products.
+#: Rows and columns of a tile, by device: on a CPU it stays in the caches from layer to layer.
 TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
-#: The same where every thread of a CPU has tiles of its own, and what a thread needs of them, so
-#: that none waits long for the last.
+#: The same where every thread of a CPU has its own tiles, and the fewest that a thread needs.
 PIECE, LEAST_PIECES = (128, 1024), 4
 
-
-class _Precision:
-    """The precision of the process: the first thread inside saves it, the last restores it."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside = Lock(), list[bool]()
-
-    def enter(self, *, tf32: bool) -> None:
-        with self._lock:
-            if not self._inside:
-                self._keep, self._restore = _interface()
-            self._inside.append(tf32)
-            self._keep(all(self._inside))  # TF32 only if all threads inside allow it
-
-    def leave(self, *, tf32: bool) -> None:
-        with self._lock:
-            self._inside.remove(tf32)
-            if self._inside:
-                self._keep(all(self._inside))
-            else:
-                self._restore()
-
-
-_PRECISION = _Precision()
+_LOCK = Lock()
+_INSIDE: list[bool] = []  # for each block of `full_precision` that runs, whether it allows TF32
+_SETTINGS: list[Callable[..., None]] = []  # what sets the precision, and what restores it
 
 
 @contextmanager
@@ -59,11 +36,21 @@ def full_precision(*, tf32: bool = False) -> Iterator[None]:
     This holds for matrices and for cuDNN's convolutions, which torch rounds to TF32 by default.
     With ``tf32``, a GPU may still round to TF32, but nothing to less. Threads may overlap inside.
     """
-    _PRECISION.enter(tf32=tf32)
+    with _LOCK:
+        if not _INSIDE:
+            _SETTINGS[:] = _interface()
+        _INSIDE.append(tf32)
+        _SETTINGS[0](all(_INSIDE))
     try:
         yield
     finally:
-        _PRECISION.leave(tf32=tf32)
+        with _LOCK:
+            _INSIDE.remove(tf32)
+            keep, restore = _SETTINGS
+            if _INSIDE:
+                keep(all(_INSIDE))
+            else:
+                restore()
 
 
 def _interface() -> tuple[Callable[[bool], None], Callable[[], None]]:
@@ -88,9 +75,7 @@ def _interface() -> tuple[Callable[[bool], None], Callable[[], None]]:
 
     def keep(tf32: bool) -> None:
         torch.set_float32_matmul_precision("highest")
-        cudnn.allow_tf32 = tf32
-        if tf32:
-            gpu.allow_tf32 = True
+        gpu.allow_tf32 = cudnn.allow_tf32 = tf32
 
     def restore() -> None:
         torch.set_float32_matmul_precision(allowed)

@@ -14,9 +14,6 @@ from ntk_conditioning.networks.activations import Activation
 Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
-# --- layers with weights --------------------------------------------------------------------------
-
-
 class Bias(nn.Module):
     """x + β b, with a learnt b of the shape of a sample or of its last axes."""
 
@@ -40,10 +37,7 @@ class Scalar(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention of tokens (n, t, m), softmax(q kᵀ/√(m/heads)) v in each head.
-
-    The four layers give queries, keys, values, and the output of all heads.
-    """
+    """Self-attention of tokens (n, t, m), softmax(q kᵀ/√(m/heads)) v in each head."""
 
     def __init__(
         self, query: nn.Linear, key: nn.Linear, value: nn.Linear, output: nn.Linear, *, heads: int
@@ -63,46 +57,25 @@ class Attention(nn.Module):
         return out
 
 
-# --- layers without weights -----------------------------------------------------------------------
+class Map(nn.Module):
+    """A fixed function of the input."""
 
-
-class Scale(nn.Module):
-    """A fixed factor, as those of the NTK parameterisation."""
-
-    def __init__(self, factor: float) -> None:
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self._factor = factor
+        self._function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * self._factor
+        return self._function(x)
 
 
-class Mean(nn.Module):
-    """The mean over some axes: over rows and columns of images, say."""
-
-    def __init__(self, *axes: int) -> None:
-        super().__init__()
-        self._axes = axes
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean(self._axes)
-
-
-class Patches(nn.Module):
-    """Images (n, colours, height, width) as patches (n, t, colours · side²), in rows.
+def patches(x: Tensor, side: int) -> Tensor:
+    """Return images (n, colours, height, width) as patches (n, t, colours · side²), in rows.
 
     Zeros continue an image whose sides are no multiples of a patch's.
     """
-
-    def __init__(self, side: int) -> None:
-        super().__init__()
-        self._side = side
-
-    def forward(self, x: Tensor) -> Tensor:
-        side = self._side
-        below, right = (-length % side for length in x.shape[-2:])
-        padded = functional.pad(x, (0, right, 0, below))
-        return functional.unfold(padded, side, stride=side).transpose(1, 2)
+    below, right = (-length % side for length in x.shape[-2:])
+    padded = functional.pad(x, (0, right, 0, below))
+    return functional.unfold(padded, side, stride=side).transpose(1, 2)
 
 
 class Residual(nn.Module):
@@ -140,10 +113,7 @@ class Block(nn.Module):
 
 
 class Elementwise(nn.Module):
-    """An activation with its registered derivative, so that both are the kernels' own.
-
-    ``gain`` is the activation's.
-    """
+    """An activation with its registered derivative, so that both are those of the kernels."""
 
     def __init__(self, activation: Activation) -> None:
         super().__init__()

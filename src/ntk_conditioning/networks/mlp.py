@@ -24,11 +24,9 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 
-#: Samples whose gradients are computed at once, by device: on a CPU so few that what one product
-#: leaves in the caches is there for the next.
+#: Samples whose gradients are computed at once, by device: on a CPU they stay in the caches.
 PART = {"cpu": 256, "cuda": 8192}
-#: Parts that a thread of a CPU needs to be worth starting.
-LEAST_PARTS = 2
+LEAST_PARTS = 2  # for which a thread of a CPU is worth starting
 
 
 class ShapeError(UserError):
@@ -225,10 +223,7 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
 
 
 def parts(n: int, device: torch.device) -> tuple[list[slice], int]:
-    """Return parts of ``n`` samples, and how many of them to work on at once, see `threads.each`.
-
-    Every thread has as many parts; if that were few, the threads share parts that are larger.
-    """
+    """Return parts of ``n`` samples, and how many to work on at once, see `threads.each`."""
     part, at_once = PART.get(device.type, PART["cuda"]), threads.count(device)
     if n <= LEAST_PARTS * at_once * part:
         part, at_once = part * at_once, 1
@@ -261,7 +256,7 @@ def _fill(mlp: MLP, factors: GradientFactors) -> None:
 def activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return sigma(z) and a function that multiplies by sigma'(z) in place.
 
-    ``z`` is used up: it may become the result, and must not be changed until the slope is taken.
+    ``z`` may become the result, and must not be changed until the slope is taken.
     """
     slope = activation.negative_slope
     if slope is None or not is_in_place(activation):

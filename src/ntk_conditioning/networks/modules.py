@@ -12,8 +12,9 @@ forward pass. Depth L counts hidden layers, of a resnet all layers, of vit block
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -38,11 +39,10 @@ from ntk_conditioning.networks.layers import (
     Block,
     Combine,
     Elementwise,
-    Mean,
-    Patches,
+    Map,
     Residual,
     Scalar,
-    Scale,
+    patches,
 )
 
 #: Part of the learning rate that Fixup's scalars get, as in its authors' code.
@@ -96,24 +96,19 @@ def make_network(
     """
     if name not in MODELS:
         raise UserError(f"no network {name!r}; built in are {', '.join(MODELS)}")
-    builder = _Builder(MODELS[name], rng, activation, dtype)
-    match builder.model.family:
-        case "fc":
-            return builder.fully_connected([d, *[width] * depth], outputs)
-        case "mlp_bias":
-            return builder.mlp_bias([d, *[width] * depth], outputs)
-        case "residual_mlp":
-            return builder.residual_mlp(d, width, depth, outputs)
-    if image is None:
+    model = MODELS[name]
+    if model.needs_images and image is None:
         raise ValueError(f"{name} needs the shape of an image")
-    match builder.model.family:
-        case "conv":
-            return builder.convolutional(image, width, depth, outputs)
-        case "vit":
-            return builder.transformer(image, width, depth, outputs)
-        case "resnet":
-            return builder.resnet(image[2], width, depth, outputs)
-    raise ValueError(f"{name} is no network of torch's modules")
+    builder = _Builder(model, rng, activation, dtype, d, image or (1, 1, d), depth, width, outputs)
+    build: dict[str, Callable[[], Network]] = {
+        "mlp_bias": builder.mlp_bias,
+        "residual_mlp": builder.residual_mlp,
+        "conv": builder.convolutional,
+        "fc": builder.fully_connected,
+        "vit": builder.transformer,
+        "resnet": builder.resnet,
+    }
+    return build[model.family]()
 
 
 @dataclass(frozen=True)
@@ -128,82 +123,76 @@ class _Builder:
     rng: np.random.Generator
     activation: Activation
     dtype: torch.dtype
+    d: int
+    image: tuple[int, int, int]
+    depth: int
+    width: int
+    outputs: int
 
-    # --- the NTK parameterisation -----------------------------------------------------------------
-
-    def mlp_bias(self, widths: list[int], outputs: int) -> Network:
+    def mlp_bias(self) -> Network:
         """Return f = w α_L + β b_out with α_l = gain/√m σ(W_l α_(l-1) + β b_l), α_0 = x.
 
-        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). The limits of many units are the
-        kernels of `kernels.infinite_residual`, without branches.
+        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). See `kernels.infinite_residual`.
         """
 
         def affine(inputs: int, units: int) -> list[nn.Module]:
             return [self._standard(nn.Linear, inputs, units), Bias(self._normal(units), BIAS_SCALE)]
 
         body: list[nn.Module] = [nn.Flatten()]
-        for inputs, units in pairwise(widths):
-            scale = Scale(self.activation.gain / math.sqrt(units))
-            body += [*affine(inputs, units), self._sigma(), scale]
-        return Network(body, nn.Sequential(*affine(widths[-1], outputs)))
+        for inputs, units in pairwise([self.d, *[self.width] * self.depth]):
+            scale = _scale(self.activation.gain / math.sqrt(units))
+            body += [*affine(inputs, units), Elementwise(self.activation), scale]
+        return Network(body, nn.Sequential(*affine(self.width, self.outputs)))
 
-    def residual_mlp(self, d: int, width: int, depth: int, outputs: int) -> Network:
+    def residual_mlp(self) -> Network:
         """Return f = w u_L / √m with u_l = u_(l-1) + s gain/√m V_l σ(u_(l-1)), u_0 = W_0 x.
 
-        The scale s of each of L branches is 1, or 1/√L if the model is scaled. The limits of many
-        units are the kernels of `kernels.infinite_residual`.
+        The scale s of each of L branches is 1, or 1/√L if the model is scaled. See
+        `kernels.infinite_residual`.
         """
-        factor = self.activation.gain / math.sqrt(width * (depth if self.model.scaled else 1))
-        body: list[nn.Module] = [nn.Flatten(), self._standard(nn.Linear, d, width)]
-        for _ in range(depth):
+        width, branches = self.width, self.depth if self.model.scaled else 1
+        scale = _scale(self.activation.gain / math.sqrt(width * branches))
+        body: list[nn.Module] = [nn.Flatten(), self._standard(nn.Linear, self.d, width)]
+        for _ in range(self.depth):
             layer = self._standard(nn.Linear, width, width)
-            body.append(Residual(self._sigma(), layer, Scale(factor)))
-        return Network(
-            [*body, Scale(1 / math.sqrt(width))], self._standard(nn.Linear, width, outputs)
-        )
+            body.append(Residual(Elementwise(self.activation), layer, scale))
+        head = self._standard(nn.Linear, width, self.outputs)
+        return Network([*body, _scale(1 / math.sqrt(width))], head)
 
-    def convolutional(
-        self, image: tuple[int, int, int], width: int, depth: int, outputs: int
-    ) -> Network:
+    def convolutional(self) -> Network:
         """Return f = w·α_L / √pixels with α_l = gain/√m σ(W_l * α_(l-1) / 3), α_0 = x.
 
         Convolutions are of 3 × 3 pixels, with zeros around the image, to m = ``width`` channels.
         If the model pools, f is w on the mean of α_L over pixels. Colours are not averaged, as
-        features of a vector are not.
-
-        The limits of many channels are the kernels of `kernels.infinite_convolutional`.
+        features of a vector are not. See `kernels.infinite_convolutional`.
         """
-        height, breadth, colours = image
+        height, breadth, colours = self.image
         body: list[nn.Module] = []
-        for inputs, channels in pairwise([colours, *[width] * depth]):
+        for inputs, channels in pairwise([colours, *[self.width] * self.depth]):
             convolution = self._standard(nn.Conv2d, inputs, channels, 3, padding=1)
-            scale = Scale(self.activation.gain / math.sqrt(channels))
-            body += [convolution, Scale(1 / 3), self._sigma(), scale]
+            scale = _scale(self.activation.gain / math.sqrt(channels))
+            body += [convolution, _scale(1 / 3), Elementwise(self.activation), scale]
         if self.model.pool:
-            body, top = [*body, Mean(-2, -1)], width
+            body, top = [*body, _mean(-2, -1)], self.width
         else:
-            body = [*body, nn.Flatten(), Scale(1 / math.sqrt(height * breadth))]
-            top = width * height * breadth
-        return Network(body, self._standard(nn.Linear, top, outputs))
+            body = [*body, nn.Flatten(), _scale(1 / math.sqrt(height * breadth))]
+            top = self.width * height * breadth
+        return Network(body, self._standard(nn.Linear, top, self.outputs))
 
-    # --- the standard parameterisation ------------------------------------------------------------
-
-    def fully_connected(self, widths: list[int], outputs: int) -> Network:
+    def fully_connected(self) -> Network:
         """Return a network with weights N(0, gain²/m) on m activations, N(0, 1/d) on x."""
         after, squared = self.model.after_activation, 1.0
         bias = after or self.model.normalization == "none"
         body: list[nn.Module] = [nn.Flatten()]
-        for inputs, units in pairwise(widths):
+        for inputs, units in pairwise([self.d, *[self.width] * self.depth]):
             body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, bias=bias))
-            norm, sigma = self._normalization(units, images=False), self._sigma()
+            norm, sigma = self._normalization(units), Elementwise(self.activation)
             body += [sigma, norm] if after else [norm, sigma]
             squared = 1.0 if after else self.activation.gain**2
-        last = widths[-1]
-        return Network(body, self._layer(nn.Linear, last, outputs, variance=squared / last))
+        variance = squared / self.width
+        return Network(body, self._layer(nn.Linear, self.width, self.outputs, variance=variance))
 
-    def transformer(
-        self, image: tuple[int, int, int], width: int, depth: int, outputs: int
-    ) -> Network:
+    def transformer(self) -> Network:
         """Return a small Vision Transformer (Dosovitskiy et al. 2021) of L blocks.
 
         Patches (`architectures.patch_side`) are embedded and get learnt positions. A block is
@@ -212,7 +201,7 @@ class _Builder:
         class token. Weights on m units are N(0, 1/m), on activations N(0, gain²/m), positions
         N(0, 0.02²), and biases zero.
         """
-        height, breadth, colours = image
+        (height, breadth, colours), width = self.image, self.width
         side = patch_side(height, breadth)
         tokens = patch_count(height, breadth, side)
 
@@ -220,20 +209,20 @@ class _Builder:
             layer: nn.Linear = self._layer(nn.Linear, inputs, units, variance=squared / inputs)
             return layer
 
-        def norm() -> nn.Module:
-            return self._normalization(width, images=False)
+        def branch(*layers: nn.Module) -> nn.Module:
+            return Residual(self._normalization(width), *layers)
 
         embedding = dense(side**2 * colours, width)
         positions = Bias(POSITION_SCALE * self._normal(tokens, width))
-        body: list[nn.Module] = [Patches(side), embedding, positions]
-        for _ in range(depth):
+        body: list[nn.Module] = [Map(partial(patches, side=side)), embedding, positions]
+        for _ in range(self.depth):
             attention = Attention(*(dense(width, width) for _ in range(4)), heads=HEADS)
             inner = dense(width, 2 * width)
             outer = dense(2 * width, width, self.activation.gain**2)
-            body += [Residual(norm(), attention), Residual(norm(), inner, self._sigma(), outer)]
-        return Network([*body, norm(), Mean(1)], dense(width, outputs))
+            body += [branch(attention), branch(inner, Elementwise(self.activation), outer)]
+        return Network([*body, self._normalization(width), _mean(1)], dense(width, self.outputs))
 
-    def resnet(self, colours: int, width: int, depth: int, outputs: int) -> Network:
+    def resnet(self) -> Network:
         """Return He et al.'s (2016, section 4.2) network for CIFAR, or one without normalisation.
 
         Depths other than their 6 n + 2 are those of `architectures.blocks`. Weights are
@@ -247,7 +236,7 @@ class _Builder:
         """
         fixup, squared = self.model.fixup, self.activation.gain**2
         plain = self.model.normalization == "none" and not fixup
-        layout = [*blocks(width, depth)]
+        layout, sigma = [*blocks(self.width, self.depth)], Elementwise(self.activation)
 
         def scalar(combine: Combine, value: float) -> list[nn.Module]:
             return [Scalar(combine, value, self.dtype)] if fixup else []
@@ -263,27 +252,21 @@ class _Builder:
             layer = self._layer(nn.Conv2d, inputs, channels, 3, variance=variance, **options)
             return [layer] if fixup else [layer, self._normalization(channels, images=True)]
 
-        body, top = [*convolve(colours, width), *bias(), self._sigma()], width
+        body, top = [*convolve(self.image[2], self.width), *bias(), sigma], self.width
         for inputs, channels, stride, layers in layout:
             branch, top = bias(), channels
             if layers == 2:
                 branch += convolve(inputs, channels, stride, 1 / len(layout) if fixup else 1.0)
-                branch += [*bias(), self._sigma(), *bias()]
+                branch += [*bias(), sigma, *bias()]
             last = (channels, channels, 1) if layers == 2 else (inputs, channels, stride)
             branch += convolve(*last, 0.0 if fixup else 1.0)
             branch += [*scalar(operator.mul, 1.0), *bias()]
-            added = channels - inputs
-            body.append(Block(branch, self._sigma(), added=added, stride=stride))
-        head = self._layer(nn.Linear, top, outputs, variance=0.0 if fixup else squared / top)
-        return Network([*body, Mean(-2, -1), *bias()], head)
-
-    # --- layers -----------------------------------------------------------------------------------
+            body.append(Block(branch, sigma, added=channels - inputs, stride=stride))
+        head = self._layer(nn.Linear, top, self.outputs, variance=0.0 if fixup else squared / top)
+        return Network([*body, _mean(-2, -1), *bias()], head)
 
     def _normal(self, *shape: int) -> Tensor:
         return torch.from_numpy(self.rng.standard_normal(shape)).to(self.dtype)
-
-    def _sigma(self) -> nn.Module:
-        return Elementwise(self.activation)
 
     def _standard(self, kind: type[nn.Module], *shape: int, **options: Any) -> nn.Module:
         """Return a layer without biases whose weights are N(0, 1)."""
@@ -302,17 +285,24 @@ class _Builder:
                 layer.weight.copy_(torch.from_numpy(weights * math.sqrt(variance)))
         return layer
 
-    def _normalization(self, units: int, *, images: bool) -> nn.Module:
+    def _normalization(self, units: int, *, images: bool = False) -> nn.Module:
         """Return a normalisation of so many units or channels, with scale 1 and shift 0.
 
         Layer normalisation of images is over channels, rows and columns, with a scale and a shift
         for each channel: torch's GroupNorm of a single group.
         """
-        if self.model.normalization == "batch":
+        kind = self.model.normalization
+        if kind == "batch":
             norm = nn.BatchNorm2d if images else nn.BatchNorm1d
             return norm(units, dtype=self.dtype)
-        if self.model.normalization == "layer":
-            if images:
-                return nn.GroupNorm(1, units, dtype=self.dtype)
-            return nn.LayerNorm(units, dtype=self.dtype)
-        return nn.Identity()
+        if kind == "layer" and images:
+            return nn.GroupNorm(1, units, dtype=self.dtype)
+        return nn.LayerNorm(units, dtype=self.dtype) if kind == "layer" else nn.Identity()
+
+
+def _scale(factor: float) -> nn.Module:
+    return Map(lambda x: x * factor)
+
+
+def _mean(*axes: int) -> nn.Module:
+    return Map(lambda x: x.mean(axes))

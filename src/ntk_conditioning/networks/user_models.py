@@ -91,16 +91,16 @@ def make_user_network(
 
     Raises `OwnNetworkError` if the function fails or returns no module.
     """
-    given: dict[str, Any] = {"depth": depth, "width": width, "outputs": outputs}
+    shape, sigma = _shape(d, image), Elementwise(activation)
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
-    given |= {"shape": _shape(d, image), "activation": Elementwise(activation)}
+    given = (depth, width, sigma, shape, outputs, generator)
     with torch.random.fork_rng(devices=[]):
         # a random global seed, so that networks that depend on it are seen not to be reproducible
         torch.manual_seed(np.random.SeedSequence().generate_state(1).item())
         try:
-            module = model.build(**given, generator=generator)
+            module = model.build(**dict(zip(KEYWORDS, given, strict=True)))
         except Exception as error:
-            problem = f"fails at depth {depth}, width {width}, shape {given['shape']}"
+            problem = f"fails at depth {depth}, width {width}, shape {shape}"
             raise model.error(f"{problem}: {described(error, model.file)}") from error
     if not isinstance(module, nn.Module):
         raise model.error(f"returns a {type(module).__name__}, and not a torch.nn.Module")
@@ -112,47 +112,43 @@ def require_trainable(model: UserModel, **size: Any) -> None:
 
     ``size`` is that of `make_user_network`, without the type.
 
-    Raises `OwnNetworkError` if it fails or returns no module, the module has no weights or some
-    that are not finite, fails or has outputs of another shape than (n, outputs) for n samples, two
-    networks from the same ``generator`` differ in their weights or, as dropout makes them, in their
-    outputs, or those from different ones do not.
+    Raises `OwnNetworkError` if the function fails, its module has no weights to train or some that
+    are not finite, weights do not follow ``generator``, or outputs are not (n, outputs) for n
+    samples, or are drawn anew in each call, as dropout makes them.
     """
-
-    def require(holds: bool, problem: str) -> None:
-        if not holds:
-            raise model.error(problem)
 
     first, again, other = (
         make_user_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
         for seed in (1, 1, 2)
     )
-    trainable = any(parameter.requires_grad for parameter in first.parameters())
-    require(trainable, "returns a module without weights to train; give it some")
+    if not any(parameter.requires_grad for parameter in first.parameters()):
+        raise model.error("returns a module without weights to train; give it some")
     for name, weight in first.body[0].named_parameters():
-        finite = bool(torch.isfinite(weight).all())
-        require(finite, f"draws weights that are not finite: {name}")
-    remedy = "draw all from generator, or begin with torch.manual_seed(generator.initial_seed())"
-    require(_equal(first, again), f"gives other weights each time: {remedy}")
-    differ = not _equal(first, other)
-    require(differ, "gives the same weights for every seed: draw them from generator")
+        if not torch.isfinite(weight).all():
+            raise model.error(f"draws weights that are not finite: {name}")
+    if not _equal(first, again):
+        raise model.error(
+            "gives other weights each time: draw all from generator, or begin with "
+            "torch.manual_seed(generator.initial_seed())"
+        )
+    if _equal(first, other):
+        raise model.error("gives the same weights for every seed: draw them from generator")
     drawn = torch.get_rng_state()
-    values = _outputs(model, first, 2, **size), _outputs(model, again, 2, **size)
-    _outputs(model, other, 3, **size)
-    # a few units may be dropped alike by chance
-    same = torch.allclose(*values, rtol=0, atol=0, equal_nan=True)
-    require(
-        same and torch.equal(torch.get_rng_state(), drawn),
-        "gives a network whose outputs differ from one call to the next, as with dropout; a "
-        "training could not go on after a stop: remove it",
-    )
+    for n in (2, 3):
+        _require_outputs(model, first, n, **size)
+    if not torch.equal(torch.get_rng_state(), drawn):
+        raise model.error(
+            "gives a network whose outputs differ from one call to the next, as with dropout; a "
+            "training could not go on after a stop: remove it"
+        )
 
 
-def _outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> Tensor:
-    """Return the outputs (n, outputs) for normal samples; `OwnNetworkError` if there are none."""
+def _require_outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> None:
+    """Raise `OwnNetworkError` unless normal samples have outputs (n, outputs)."""
     shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, *shape))).float()
     try:
-        f: Tensor = network(x)[0]
+        f = network(x)[0]
     except Exception as error:
         problem = f"gives a network that fails on {n} samples of shape {shape}"
         raise model.error(f"{problem}: {described(error, model.file)}") from error
@@ -162,7 +158,6 @@ def _outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> Tens
             f"gives a network whose outputs for {n} samples are {actual}; with "
             f"outputs={outputs} they must be a tensor ({n}, {outputs})"
         )
-    return f
 
 
 def measure_sizes(model: UserModel, **size: Any) -> Sizes:

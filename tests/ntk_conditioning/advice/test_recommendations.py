@@ -30,6 +30,12 @@ def uniform(n: int, d: int, seed: int = 0) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1)[:, None]
 
 
+@pytest.fixture
+def no_networks(monkeypatch):
+    """Draw no networks of finite width, which take most of the time."""
+    monkeypatch.setattr("ntk_conditioning.advice.recommendations.DEEPEST", 0)
+
+
 def test_geometry_is_that_of_all_pairs():
     x = uniform(300, 4) * np.random.default_rng(1).uniform(1, 3, (300, 1))
     found = geometry("mine", np.vstack([np.zeros(4), x]))
@@ -44,6 +50,7 @@ def test_geometry_is_that_of_all_pairs():
     assert (found.rank, found.sheet.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
 
 
+@pytest.mark.usefixtures("no_networks")
 def test_equal_samples_are_to_be_removed_and_count_once():
     x = np.vstack([uniform(40, 20), uniform(40, 20)[:3], np.zeros((2, 20))])
     advice = advised(x)
@@ -55,6 +62,7 @@ def test_equal_samples_are_to_be_removed_and_count_once():
     pd.testing.assert_frame_equal(advice.predictions, advised(uniform(40, 20)).predictions)
 
 
+@pytest.mark.usefixtures("no_networks")
 def test_one_long_sample_is_to_be_divided_by_its_norm():
     x = uniform(60, 120)
     x[7] *= 30
@@ -66,6 +74,7 @@ def test_one_long_sample_is_to_be_divided_by_its_norm():
     assert kappas["none"] / kappas["unit_norm"] > 50  # the kernel's diagonal is the squared norms
 
 
+@pytest.mark.usefixtures("no_networks")
 def test_features_of_other_units_are_to_be_standardised():
     x = np.random.default_rng(3).standard_normal((80, 12)) * 10.0 ** np.arange(-3, 9)
     x += 5 * 10.0 ** np.arange(-3, 9)
@@ -77,6 +86,7 @@ def test_features_of_other_units_are_to_be_standardised():
     assert "of 2 classes" in told["Your samples"]
 
 
+@pytest.mark.usefixtures("no_networks")
 def test_samples_of_low_rank_need_a_hidden_layer():
     rng = np.random.default_rng(2)
     x = rng.standard_normal((90, 5)) @ rng.standard_normal((5, 40))
@@ -90,6 +100,7 @@ def test_samples_of_low_rank_need_a_hidden_layer():
     assert relu.is_monotonic_decreasing  # and depth helps
 
 
+@pytest.mark.usefixtures("no_networks")
 def test_orthogonal_samples_need_no_hidden_layer():
     advice = advised(np.eye(24) * 3)
     assert advice.gram == pytest.approx(1)
@@ -113,6 +124,7 @@ def test_the_phases_and_the_widths_are_told():
     assert {*advice.networks.activation} >= {"relu", "normalized_relu"}
 
 
+@pytest.mark.usefixtures("no_networks")
 def test_all_samples_are_predicted_from_a_block(monkeypatch):
     x = uniform(300, 24) + 0.5
     whole = advised(x, depths=(1, 4, 16))

@@ -48,7 +48,6 @@ MISTAKES = {
     ),
     "    return 1": ": build() returns a int, and not a torch.nn.Module",
     "    return nn.Flatten()": ": build() returns a module without weights to train",
-    "    return nn.Linear(shape[0], outputs)": ": build() gives other weights each time: draw all",
     LINEAR + "    network.weight.data *= np.random.rand()\n    return network": (
         ": build() gives other weights each time: draw all from generator, or begin with "
         "torch.manual_seed(generator.initial_seed())"
@@ -60,8 +59,6 @@ MISTAKES = {
     + "    return nn.Sequential(network, nn.Linear(1, 1))[:1].append(nn.Unflatten(1, (1, 3)))": (
         ": build() gives a network whose outputs for 2 samples are (2, 1, 3); with outputs=3 they"
     ),
-    LINEAR
-    + "    return nn.Sequential(nn.Conv2d(1, 1, 3), network)": ": build() gives other weights",
     LINEAR + "    return nn.Sequential(nn.Unflatten(1, (2, 32)), network)": (
         ": build() gives a network that fails on 2 samples of shape (64,): RuntimeError"
     ),

@@ -1,7 +1,7 @@
 """Images in the formats of MNIST and its kin (IDX), SVHN (MATLAB) and CIFAR-10 (binary)."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -32,8 +32,7 @@ def read_idx(x: Path, y: Path | None) -> RawSamples:
 
     The format (Y. LeCun, the MNIST page): two zero bytes, a byte for the element type, a byte for
     the number of dimensions, each dimension as a big-endian 32-bit integer, then the elements, the
-    last dimension fastest. Both files hold unsigned bytes, type 8, as MNIST's do, plain or packed
-    with gzip. Nothing may be missing and nothing may follow.
+    last dimension fastest. Both files hold unsigned bytes, type 8, plain or packed with gzip.
 
     Raises `MissingFileError`, or `FormatError` if a file is anything else.
     """
@@ -58,18 +57,15 @@ def _array(path: Path) -> NDArray[np.uint8]:
         return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def read_svhn(
-    x: Path, *, sha256: Collection[str], classes: Sequence[int] | None = None
-) -> RawSamples:
+def read_svhn(x: Path, *, sha256: Collection[str]) -> RawSamples:
     """Return the images (n, 32, 32, 3) and labels 0 to 9 of one ``*_32x32.mat`` file.
 
     An image has its rows first, then columns, then red, green and blue, so that it can be shown
     as it is. The file has images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), both bytes, and
-    writes the digit 0 as label 10 (Netzer et al. 2011). ``classes`` keeps only these digits.
+    writes the digit 0 as label 10 (Netzer et al. 2011).
 
-    Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for SciPy takes a
-    damaged tag at its word, and some flipped bits end the process with a segmentation fault;
-    `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
+    Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for damage may crash
+    SciPy; `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
     """
     from scipy.io import loadmat, whosmat
 
@@ -93,25 +89,18 @@ def read_svhn(
             f"{x}: y, row {wrong[0]} is {digits[wrong[0]]}; SVHN's labels are 1 to 10, 10 for 0"
         )
     images = np.ascontiguousarray(np.moveaxis(arrays["X"], 3, 0))
-    return RawSamples(images, digits % 10, f"{x} (X)", f"{x} (y)").of_classes(classes)
+    return RawSamples(images, digits % 10, f"{x} (X)", f"{x} (y)")
 
 
-def read_cifar10(
-    path: Path,
-    *,
-    split: Literal["train", "test"] = "train",
-    classes: Sequence[int] | None = None,
-) -> RawSamples:
+def read_cifar10(path: Path, *, split: Literal["train", "test"] = "train") -> RawSamples:
     """Return the images (n, 32, 32, 3) and labels 0 to 9 of the training or the test batches.
 
-    An image has its rows first, then columns, then red, green and blue, so that it can be shown
-    as it is, like SVHN's. ``path`` is the archive ``cifar-10-binary.tar.gz``, or the folder
-    ``cifar-10-batches-bin`` or the one around it. A batch is a row of records (Krizhevsky 2009,
-    the dataset's page): a byte for the label, then 1024 bytes each of red, green and blue, row by
-    row; how many records is not prescribed. ``classes`` keeps only these.
+    ``path`` is the archive ``cifar-10-binary.tar.gz``, or the folder ``cifar-10-batches-bin`` or
+    the one around it. A batch is a row of records (Krizhevsky 2009, the dataset's page): a byte for
+    the label, then 1024 bytes each of red, green and blue, row by row.
 
     Raises `FormatError` if the archive or a batch is damaged, and `ContentError` if a batch is
-    missing, or a class has no image.
+    missing.
     """
     names = BATCHES[split]
     if path.is_dir():
@@ -119,14 +108,8 @@ def read_cifar10(
         paths = [folder / name for name in names]
         batches = {path.name: path.read_bytes() for path in paths if path.is_file()}
     else:
-        batches = {}
-        for member, content in tar_files(path, lambda name: PurePosixPath(name).name in names):
-            name = PurePosixPath(member).name
-            if name in batches:
-                raise FormatError(
-                    f"{path}: member {member}: a second batch of this name; take the original file"
-                )
-            batches[name] = content
+        members = tar_files(path, lambda name: PurePosixPath(name).name in names)
+        batches = {PurePosixPath(name).name: content for name, content in members}
     records = []
     for name in names:
         if name not in batches:
@@ -149,5 +132,4 @@ def read_cifar10(
     everything = np.concatenate(records)
     planes = everything[:, 1:].reshape(-1, 3, 32, 32)
     images = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
-    samples = RawSamples(images, everything[:, 0], str(path), f"{path} (labels)")
-    return samples.of_classes(classes)
+    return RawSamples(images, everything[:, 0], str(path), f"{path} (labels)")

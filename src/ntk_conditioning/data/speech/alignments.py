@@ -1,4 +1,4 @@
-"""Phones in time: TextGrids of the Montreal Forced Aligner, or CTM files of Kaldi."""
+"""Phones in time: TextGrids of the Montreal Forced Aligner."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.data.archives import ContentError, FormatError, reading
+from ntk_conditioning.data.archives import ContentError, reading
 
 _ARPABET = """AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH
 UW V W Y Z ZH"""
@@ -18,10 +18,10 @@ PHONES: tuple[str, ...] = (*_ARPABET.split(), "SIL", "SPN")
 _CLASS = {phone: number for number, phone in enumerate(PHONES)}
 _CLASS |= dict.fromkeys(["", "SP", "<EPS>"], _CLASS["SIL"])
 _CLASS |= dict.fromkeys(["NSN", "OOV", "UNK", "<UNK>"], _CLASS["SPN"])
-# A vowel's stress, and Kaldi's place of a phone in its word.
+# A vowel's stress, and the place of a phone in its word.
 _MARKS = re.compile(r"(?<=[A-Z])[0-2]?(_[BIES])?$")
 _PHONE_TIER = re.compile(r"(.* - )?phones|phone", re.IGNORECASE)
-_ROUNDING = 1e-3  # seconds; a CTM's start + duration, each rounded
+_ROUNDING = 1e-3  # seconds
 
 
 @dataclass(frozen=True)
@@ -78,52 +78,28 @@ def read_textgrid(path: Path) -> Alignment:
         if not tiers:
             known = ", ".join(map(repr, grid.tierNames)) or "none"
             raise ContentError(f"{path} has no tier 'phones'; its tiers: {known}")
-        return _alignment(str(path), [tuple(entry) for entry in grid.getTier(tiers[0]).entries])
+        return checked_alignment(str(path), grid.getTier(tiers[0]).entries)
 
 
-def read_ctm(path: Path) -> dict[str, Alignment]:
-    """Return the alignments in a CTM file, by utterance.
+def find_alignments(folder: Path) -> dict[str, Path]:
+    """Return the TextGrids in a folder, at any depth, by utterance.
 
-    A line is ``utterance channel start duration phone``, in seconds, perhaps with a confidence.
-    Raises `FormatError` if a line has another form, `ContentError` if it has another label.
-    """
-    utterances: dict[str, list[tuple[float, float, str]]] = {}
-    with reading(path, "a CTM file"):
-        lines = path.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.startswith(";;"):
-            continue
-        try:
-            utterance, _, start, duration, phone = line.split()[:5]
-            interval = (float(start), float(start) + float(duration), phone)
-        except ValueError:
-            raise FormatError(
-                f"{path}: line {number} is not 'utterance channel start duration phone': {line!r}"
-            ) from None
-        utterances.setdefault(utterance, []).append(interval)
-    return {name: _alignment(f"{path} ({name})", sorted(utterances[name])) for name in utterances}
-
-
-def find_alignments(folder: Path) -> dict[str, Alignment | Path]:
-    """Return the alignments in a folder, at any depth, by utterance; TextGrids are paths to read.
-
-    Raises `ContentError` if there is no such folder, it has no ``*.TextGrid`` and no ``*.ctm``, or
-    has an utterance twice.
+    Raises `ContentError` if there is no such folder, it has no ``*.TextGrid``, or has an utterance
+    twice.
     """
     if not folder.is_dir():
         raise ContentError(f"alignments {folder}: no such folder; make it, or use labels: speaker")
-    alignments: dict[str, Alignment | Path] = {}
-    for path in sorted(folder.rglob("*.TextGrid")) + sorted(folder.rglob("*.ctm")):
-        added = read_ctm(path) if path.suffix == ".ctm" else {path.stem: path}
-        if repeated := sorted(added.keys() & alignments.keys()):
-            raise ContentError(f"{path}: {repeated[0]} has another alignment in {folder}")
-        alignments.update(added)
+    alignments: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*.TextGrid")):
+        if path.stem in alignments:
+            raise ContentError(f"{path}: {path.stem} has another alignment in {folder}")
+        alignments[path.stem] = path
     if not alignments:
-        raise ContentError(f"alignments {folder}: it has no .TextGrid and no .ctm file")
+        raise ContentError(f"alignments {folder}: it has no .TextGrid file")
     return alignments
 
 
-def _alignment(source: str, intervals: Sequence[tuple[float, float, str]]) -> Alignment:
+def checked_alignment(source: str, intervals: Sequence[tuple[float, float, str]]) -> Alignment:
     """Return checked intervals, which must be in order and must not overlap."""
     if not intervals:
         raise ContentError(f"{source}: no phones")

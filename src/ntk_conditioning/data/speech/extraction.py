@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ntk_conditioning import memory
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.speech.alignments import PHONES, Alignment, read_textgrid
+from ntk_conditioning.data.speech.alignments import PHONES, read_textgrid
 from ntk_conditioning.data.speech.corpus import Utterance, count_samples, decode, utterances
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count, vectors
 from ntk_conditioning.errors import UserError
 
-Alignments = Mapping[str, Alignment | Path]
+Alignments = Mapping[str, Path]
 Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
 
@@ -80,10 +80,9 @@ def draw_frames(
 ) -> dict[Utterance, NDArray[np.int64]]:
     """Return ``n`` frame numbers, ascending, by utterance; utterances without any are left out.
 
-    ``available`` says how many frames each utterance has. Every speaker gives as many frames,
-    but for a rest that is drawn, and for speakers with fewer frames: these give all, and the
-    others more. A speaker's frames are drawn from all of his utterances at once, each frame
-    equally likely. The draw depends on the corpus, not on the order in which it was read.
+    ``available`` says how many frames each utterance has. Shares of speakers are those of
+    `equal_shares`; each frame of a speaker is equally likely. The draw does not depend on the order
+    in which the corpus was read.
 
     Raises `UserError` if ``n`` is more than all frames.
     """
@@ -132,9 +131,6 @@ def extract(
 ) -> Frames:
     """Return the vectors of the drawn frames, labelled by phone, or without alignments by speaker.
 
-    The order and the bytes do not depend on ``threads``. Beside the result only a few utterances
-    are in memory.
-
     Raises `FormatError` or `ContentError` if corpus or alignments cannot be read or do not fit, and
     `NotEnoughMemoryError` if the result does not fit into the memory that is available.
     """
@@ -156,9 +152,7 @@ def extract(
         if alignments is None:
             y[rows] = speakers[utterance.speaker]
         else:
-            alignment = alignments[utterance.name]
-            if isinstance(alignment, Path):
-                alignment = read_textgrid(alignment)
+            alignment = read_textgrid(alignments[utterance.name])
             positions = settings.label_positions(frames)
             y[rows] = alignment.labels(positions, sample_rate=rate, tolerance=settings.length)
         index[rows, :3] = (utterance.speaker, utterance.chapter, utterance.utterance)

@@ -1,7 +1,6 @@
 """Kaldi's log-mel filterbank, normalised by utterance, with neighbouring frames stacked.
 
-C. Liu, L. Hui (2023) say only "768-dimensional vector representing a frame" and refer to Kaldi
-recipes; 64 bins times 12 frames is this project's reading of it.
+liu2023relu says only "768-dimensional vector"; 64 bins times 12 frames is our reading of it.
 """
 
 from dataclasses import dataclass

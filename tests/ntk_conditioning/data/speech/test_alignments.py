@@ -1,6 +1,6 @@
 """Every frame gets the phone of its own time, and an alignment that is not sound is named."""
 
-import re
+import math
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ import pytest
 from ntk_conditioning.data.speech.alignments import (
     PHONES,
     Alignment,
+    checked_alignment,
     find_alignments,
     phone_class,
-    read_ctm,
     read_textgrid,
 )
 from ntk_conditioning.data.speech.features import FeatureSettings
@@ -25,11 +25,6 @@ def write_textgrid(folder, *intervals, name="a", **options):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(textgrid_bytes(*intervals, **options))
     return path
-
-
-def write_ctm(folder, text):
-    (folder / "all.ctm").write_text(text, errors="surrogateescape")
-    return folder / "all.ctm"
 
 
 def phones(alignment: Alignment) -> list[str]:
@@ -74,44 +69,26 @@ def test_textgrids_of_both_forms_and_speaker_tiers_are_read(tmp_path):
         read_textgrid(write_textgrid(tmp_path, [(0, 1, "tʃ")]))
 
 
-def test_utterances_in_a_ctm_file_are_separated_and_sorted_and_a_gap_is_silence(tmp_path):
-    lines = ";; a remark\n1-2-3 1 0.3 0.1 AH0_E 0.9\n1-2-4 1 0 1 sil\n\n1-2-3 1 0.1 0.1 T_B\n"
-    alignments = read_ctm(write_ctm(tmp_path, lines))
-    spoken = {name: phones(alignment) for name, alignment in alignments.items()}
-    assert spoken == {"1-2-3": ["T", "AH"], "1-2-4": ["SIL"]}
-    assert alignments["1-2-3"].ends.tolist() == [0.2, 0.4]
-    labels = phones_at(alignments["1-2-3"], 0, 1599, 1600, 3199, 3200, 4799, 4800)
-    assert labels == ["SIL", "SIL", "T", "T", "SIL", "SIL", "AH"]
-
-
 @pytest.mark.parametrize(
-    ("line", "problem"),
+    ("intervals", "problem"),
     [
-        ("1-2-3 1 0.0 AH0", "line 2 is not 'utterance channel start duration phone'"),
-        ("1-2-3 1 zero 0.1 AH0", "line 2 is not"),
-        ("1-2-3 1 0.05 0.1 AH0", "interval 1 from 0.05 to 0.15 s overlaps the one before"),
-        ("1-2-3 1 0.2 -0.1 AH0", "overlaps the one before, or ends before it starts"),
-        ("1-2-3 1 nan 0.1 AH0", "interval 1 from nan to nan s overlaps"),
-        ("1-2-3 1 0.2 0.1 HELLO", "'HELLO' is no phone of ARPAbet"),
-        ("\udcff", "cannot be read as a CTM file"),
+        ([(0, 0.1, "T"), (0.05, 0.15, "AH0")], "interval 1 from 0.05 to 0.15 s overlaps the one"),
+        ([(0, 0.1, "T"), (0.2, 0.1, "AH0")], "overlaps the one before, or ends before it starts"),
+        ([(0, 0.1, "T"), (math.nan, 1, "AH0")], "interval 1 from nan to 1 s overlaps"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path, line, problem):
-    with pytest.raises(UserError, match=rf"all\.ctm.*{re.escape(problem)}"):
-        read_ctm(write_ctm(tmp_path, f"1-2-3 1 0.0 0.1 T\n{line}\n"))
+def test_intervals_are_in_order(intervals, problem):
+    with pytest.raises(UserError, match=f"^a: .*{problem}"):
+        checked_alignment("a", intervals)
 
 
-def test_a_folder_has_textgrids_and_ctm_files_at_any_depth_and_no_utterance_twice(tmp_path):
+def test_a_folder_has_textgrids_at_any_depth_and_no_utterance_twice(tmp_path):
     with pytest.raises(UserError, match="absent: no such folder; make it, or use labels"):
         find_alignments(tmp_path / "absent")
-    with pytest.raises(UserError, match=r"it has no \.TextGrid and no \.ctm file"):
+    with pytest.raises(UserError, match=r"it has no \.TextGrid file"):
         find_alignments(tmp_path)
-    write_textgrid(tmp_path, name="1/2/1-2-3")
-    write_ctm(tmp_path, "1-2-4 1 0 1 sil\n")
-    alignments = find_alignments(tmp_path)
-    assert set(alignments) == {"1-2-3", "1-2-4"}
-    assert phones(read_textgrid(alignments["1-2-3"])) == ["SIL", "HH", "AH", "SPN"]
-    assert phones(alignments["1-2-4"]) == ["SIL"]
-    write_ctm(tmp_path, "1-2-3 1 0 1 sil\n")
-    with pytest.raises(UserError, match=r"all\.ctm: 1-2-3 has another alignment in"):
+    path = write_textgrid(tmp_path, name="1/2/1-2-3")
+    assert find_alignments(tmp_path) == {"1-2-3": path}
+    write_textgrid(tmp_path, name="1/3/1-2-3")
+    with pytest.raises(UserError, match="1-2-3 has another alignment in"):
         find_alignments(tmp_path)
