@@ -23,8 +23,12 @@ import numpy as np
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.calculus import Array as Array
-from ntk_conditioning.networks.calculus import gaussian_rule, points_between, wrong_slope
-from ntk_conditioning.networks.elementwise import Elementwise
+from ntk_conditioning.networks.calculus import (
+    Elementwise,
+    gaussian_rule,
+    points_between,
+    wrong_slope,
+)
 from ntk_conditioning.networks.user_files import PluginError, run_file
 
 if TYPE_CHECKING:
