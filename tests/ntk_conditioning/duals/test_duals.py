@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import mpmath
@@ -314,3 +317,17 @@ def test_kinks_far_out_in_the_normal_density_are_seen():
     expected = 1 - mean(s, t) / math.sqrt(mean(s, s) * mean(t, t))
     found = cosine_distances(dual(shrink, np.square([s, t])), 0.0)[0]
     assert found == pytest.approx(expected, rel=1e-8)
+
+
+def test_sums_do_not_depend_on_the_number_of_threads():
+    program = (
+        "from ntk_conditioning.duals.fixed_points import fixed_point\n"
+        "from ntk_conditioning.networks import activations\n"
+        "print(fixed_point(activations.get('gelu')).rho.hex())"
+    )
+    command = [sys.executable, "-c", program]
+    found = {
+        subprocess.check_output(command, env=os.environ | {"OPENBLAS_NUM_THREADS": threads})
+        for threads in ("1", "2")
+    }
+    assert len(found) == 1
