@@ -40,7 +40,7 @@ def section(figure: str, run: Path) -> str:
     caption = " ".join((ROOT / f"notebooks/{figure}.rst").read_text(encoding="utf-8").split())
     caption = re.sub(r"\*\*.*?\*\* ", "", caption, count=1)
     with Image.open(run / f"results/demo/figures/{figure}.png") as picture:  # a third of the bytes
-        small = picture.convert("RGB").quantize(64)
+        small = picture.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
         small.save(ROOT / f"docs/{target(figure)}_demo.png", optimize=True)
     parts = [f"### {title(figure)}"]
     command = f"snakemake {target(figure)}"
