@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
-from PIL import Image
+from PIL import Image, ImageChops, ImageStat
 
 from ntk_conditioning.files import write_text
 from ntk_workflow.config import read_yaml
@@ -35,13 +35,20 @@ def seconds(figure: str, run: Path) -> float:
     return sum(pd.read_csv(run / log, sep="\t")["cpu_time"].sum() for log in logs)
 
 
+def save_picture(path: Path, name: str) -> None:
+    """Write a picture into docs/, in 256 colours unless these would band it."""
+    with Image.open(path) as picture:
+        full = picture.convert("RGB")
+    small = full.quantize(256, method=Image.Quantize.MAXCOVERAGE)
+    banded = max(ImageStat.Stat(ImageChops.difference(full, small.convert("RGB"))).mean) > 1
+    (full if banded else small).save(ROOT / "docs" / name, optimize=True)
+
+
 def section(figure: str, run: Path) -> str:
     """Return a figure's part of the page: title, pictures, command with its time, caption."""
     caption = " ".join((ROOT / f"notebooks/{figure}.rst").read_text(encoding="utf-8").split())
     caption = re.sub(r"\*\*.*?\*\* ", "", caption, count=1)
-    with Image.open(run / f"results/demo/figures/{figure}.png") as picture:  # a third of the bytes
-        small = picture.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
-        small.save(ROOT / f"docs/{target(figure)}_demo.png", optimize=True)
+    save_picture(run / f"results/demo/figures/{figure}.png", f"{target(figure)}_demo.png")
     parts = [f"### {title(figure)}"]
     command = f"snakemake {target(figure)}"
     for path in sorted(ROOT.glob(f"docs/{target(figure)}_*.png"), key=lambda p: "_demo" in p.name):
