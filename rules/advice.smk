@@ -4,9 +4,7 @@
 # Makes: results/{run}/advice/{dataset}.parquet and the page results/{run}/advice/{dataset}.html
 
 # On activations of the user's own advice is given too.
-own = [
-    name for name in config["activations"] if rows.user_activation_files(run, [name])
-]
+own = [a for a in config["activations"] if rows.user_activation_files(run, [a])]
 
 
 rule advise_dataset:
