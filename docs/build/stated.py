@@ -20,7 +20,9 @@ FORMULA, BLOCKS = "formulas", "all of the training set, blocks of 512, width 512
 
 def in_markdown() -> str:
     """Return the table."""
-    return markdown_table(HEAD, [*formulas(), *conditioning(), *training(), *one_layer()])
+    return markdown_table(
+        HEAD, [*formulas(), *separation(), *conditioning(), *training(), *one_layer()]
+    )
 
 
 def formulas() -> list[tuple[str, str, str, str]]:
@@ -66,6 +68,29 @@ def one_layer() -> list[tuple[str, str, str, str]]:
             FORMULA,
         )
     ]
+
+
+def separation() -> list[tuple[str, str, str, str]]:
+    """Return what the text states of Figure 2, left."""
+    table = tables.read(ROOT / "resources/fig2/angles.parquet", "angles").to_pandas()
+    rows = []
+    for dataset, data in table.groupby("dataset"):
+        angle = data.pivot_table("min_angle", "depth", "activation")
+        relu, linear = angle["relu"], angle["linear"]
+        larger, rises = (relu > linear).loc[1:], (relu.diff() > 0).loc[1:]
+        name, size = (
+            label("dataset", dataset),
+            f"all pairs, width 512, seeds: {data.seed.nunique()}",
+        )
+        statements = {
+            "the smallest angle of a ReLU network is larger than the linear network's, at every "
+            "depth": f"at {larger.sum()} of {len(larger)} depths; {relu[1]:.1f}° against "
+            f"{linear[1]:.1f}° at depth 1, {relu[10]:.1f}° against {linear[10]:.1f}° at 10",
+            "a deeper network has the larger smallest angle": f"in {rises.sum()} of {len(rises)} "
+            f"steps, from {relu[0]:.1f}° (depth 0)",
+        }
+        rows += [("2", text, f"{name}: {ours}", size) for text, ours in statements.items()]
+    return rows
 
 
 def conditioning() -> list[tuple[str, str, str, str]]:
