@@ -57,7 +57,8 @@ def measured(job: pd.Series) -> float:
     resumed = ": kept\n" in log or "going on from a checkpoint" in log
     if resumed or ("device cuda" in log) != bool(job["GPUs"]):
         return math.nan
-    return float(benchmark["s" if job["GPUs"] else "cpu_time"])
+    # a job may end before Snakemake looks at its processor time for the first time
+    return float(benchmark["s" if job["GPUs"] else "cpu_time"]) or math.nan
 
 
 def report(left: pd.DataFrame, finished: pd.DataFrame, *, cluster: bool) -> Iterator[str]:

@@ -64,5 +64,4 @@ def test_the_estimate_of_a_finished_run_says_how_far_off_it_was(finished, monkey
     text = capsys.readouterr().out
     assert text.startswith("Nothing remains to be run.")
     ratio = re.search(r"expects ([\d.]+) times what finished jobs took", text)[1]
-    # of starting processes, on a machine with other load or much faster than the formulas' own
-    assert 0.2 < float(ratio) < 5
+    assert 0.2 < float(ratio) < 3  # of starting processes, on a machine with other load

@@ -3,9 +3,6 @@
 A layer of width m computes gain / sqrt(m) · σ(W α) with standard normal W (liu2023relu, Eqs. (1)
 and (3)). ``gain`` is 1 / sqrt(E σ(z)²) for z ~ N(0, 1): sqrt(2) for ReLU and 1 for the identity, so
 that an input of norm 1 keeps its norm through layers of infinite width.
-
-Functions call methods of the tensors they are given. Those of this package call only methods that
-`Elementwise` has, too, so that infinite width needs no torch.
 """
 
 from __future__ import annotations
