@@ -161,7 +161,8 @@ QUOTED = 'a,b\n1,"2\n3"\n4,x\n'
         ("a,b\n\n1,2\n\n3,x\n", ContentError, "line 5, column 'b' is 'x', not a number; encode"),
         (QUOTED, ContentError, r"line 3, column 'b' is '2\\n3', not a number"),
         ("a;b\n1,5;2.5\n", ContentError, "line 2, column 'b' is '2.5', not a number"),
-        (",a\n0,1\n1,2\n", ContentError, "has a row index, column 'Unnamed: 0'"),
+        (",a\n0,1\n1,2\n", ContentError, "has a row index, column ''"),
+        ("a,a\n1,2\n3,4\n", ContentError, "several columns named 'a'"),
         ("1,2\n3,4\n5,6\n", ContentError, "first line must name the columns"),
         ("a,b\n1,2\n1,2,3\n", FormatError, "cannot be read as CSV: .* in line 3, saw 3"),
         ("a,b\n1,2,3\n1,2,3\n", FormatError, "cannot be read as CSV: Length of header"),
@@ -189,6 +190,15 @@ def test_a_label_that_is_missing_is_no_class(tmp_path, labels, problem):
     assert read_csv(path, labels="y").x.tolist() == [[1.5], [2.5]]
     path = csv_file(tmp_path, "a, y\n1, dog\n2,cat\n3,dog \n")
     assert read_csv(path, labels="y").labels().tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("label", ["01", "1.0"])
+def test_labels_that_a_number_would_merge_are_refused(tmp_path, label):
+    path = csv_file(tmp_path, f"a,y\n1,{label}\n2,1\n3,2\n")
+    with pytest.raises(ContentError, match=r"'y' has '.*' and '.*', which are read as one label"):
+        read_csv(path, labels="y")
+    path = csv_file(tmp_path, "a,y\n1,01\n2,02\n3,01\n")
+    assert read_csv(path, labels="y").labels().tolist() == [1, 2, 1]
 
 
 def test_faults_of_a_parquet_are_named(tmp_path):

@@ -48,6 +48,9 @@ MISTAKES = {
     ),
     "    return 1": ": build() returns a int, and not a torch.nn.Module",
     "    return nn.Flatten()": ": build() returns a module without weights to train",
+    "    return nn.Linear(shape[0], outputs)": ": build() gives other weights each time: draw all",
+    LINEAR
+    + "    return nn.Sequential(nn.Conv2d(1, 1, 3), network)": ": build() gives other weights",
     LINEAR + "    network.weight.data *= np.random.rand()\n    return network": (
         ": build() gives other weights each time: draw all from generator, or begin with "
         "torch.manual_seed(generator.initial_seed())"

@@ -83,11 +83,26 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
     text, how = _csv_text(x)
     with reading(x, "CSV"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+        # pandas renames a column of a name that it has read already
+        header: Any = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+        first = pd.read_csv(io.StringIO(text), **how, **header).iloc[0]
         table = pd.read_csv(io.StringIO(text), **how, index_col=False, low_memory=False)
-    if pd.to_numeric(table.columns.to_series(), errors="coerce").notna().all():
+        table.columns = first.tolist()
+    if pd.to_numeric(first, errors="coerce").notna().all():
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    if labels in table and pd.api.types.is_string_dtype(table[labels]):
+    unique = table.columns.is_unique and labels in table
+    if unique and pd.api.types.is_string_dtype(table[labels]):
         table[labels] = table[labels].str.strip()
+    elif unique and pd.api.types.is_numeric_dtype(table[labels]):
+        column = table.columns.get_loc(labels)
+        texts = pd.read_csv(io.StringIO(text), **how, index_col=False, usecols=[column], dtype=str)
+        spellings = pd.DataFrame({"label": table[labels], "text": texts.iloc[:, 0]})
+        spellings = spellings.dropna().drop_duplicates().sort_values(["label", "text"])
+        if len(alike := spellings[spellings["label"].duplicated(keep=False)]["text"]):
+            raise ContentError(
+                f"{x}: column {labels!r} has {alike.iloc[0]!r} and {alike.iloc[1]!r}, which are "
+                "read as one label; spell them alike"
+            )
     return _from_table(table, x, labels, features, partial(_csv_line, text, how["sep"]))
 
 
@@ -149,6 +164,8 @@ def _from_table(
     import pandas as pd
 
     names = table.columns.tolist()
+    if repeated := table.columns[table.columns.duplicated()].tolist():
+        raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
     if features is None:
         features = [name for name in names if name != labels]
         if index := [name for name in features if _INDEX_COLUMN.fullmatch(name)]:
