@@ -17,6 +17,7 @@ from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.files import scratch_folder, write_text
 from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.theme import save_figure
+from ntk_conditioning.threads import limit_threads
 from ntk_workflow import cli
 from ntk_workflow.pages.rendering import render
 
@@ -38,7 +39,7 @@ def main(argv: cli.Argv = None) -> None:
     add("--page", type=Path, required=True, help="page to write (.html)")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(1)  # threads have an activation each
+    limit_threads(1)  # threads have an activation each
     sigmas = activations.load([*ACTIVATIONS, *args.activation], args.activation_file)
     if args.data.suffix == ".npz":
         data = load_prepared(args.data)

@@ -1,15 +1,23 @@
 """Work on a CPU that is cut into pieces, so that threads need not wait for each other.
 
 torch shares each product among its threads, which meet after every one. With pieces of the work of
-their own they meet once.
+their own they meet once. It is imported where it is used: it takes seconds, and kernels of infinite
+width do without.
 """
 
+from __future__ import annotations
+
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Lock
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
+import threadpoolctl
+
+if TYPE_CHECKING:
+    import torch
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -19,8 +27,22 @@ Result = TypeVar("Result")
 LOOK_UP = 1.0
 
 
+def limit_threads(threads: int) -> None:
+    """Let linear algebra use that many threads, so that a job keeps to what it was given.
+
+    Set in libraries that are loaded; those that come later read the environment.
+    """
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    threadpoolctl.threadpool_limits(limits=threads)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
+
+
 def count(device: torch.device) -> int:
     """Return how many pieces can be worked on at once: torch's number of threads on a CPU, or 1."""
+    import torch
+
     return torch.get_num_threads() if device.type == "cpu" else 1
 
 
@@ -29,6 +51,8 @@ def each(work: Callable[[Piece], None], pieces: Sequence[Piece], at_once: int) -
 
     An error is raised as soon as the pieces that have begun are done; no others begin after it.
     """
+    import torch
+
     work = torch.no_grad()(work)
     if at_once == 1:
         for piece in pieces:
@@ -56,13 +80,15 @@ class Team:
     """
 
     def __init__(self, threads: int) -> None:
+        import torch
+
         self.threads = threads
         self._others = ThreadPoolExecutor(
             max(1, threads - 1), initializer=torch.set_num_threads, initargs=(1,)
         )
         self._lock, self._busy = Lock(), 1
 
-    def __enter__(self) -> "Team":
+    def __enter__(self) -> Team:
         return self
 
     def __exit__(self, *_: object) -> None:

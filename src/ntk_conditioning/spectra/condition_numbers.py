@@ -1,9 +1,10 @@
 """Spectrum of a kernel: condition number, ranks, and how far float arithmetic resolves them."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -94,11 +95,17 @@ class Conditioning:
         )
 
 
-def spectra_row(result: Conditioning, *, eigenvalues: bool) -> dict[str, Any]:
-    """Return the columns of a spectra table's row, with or without ``eigenvalues``."""
-    row = {field.name: getattr(result, field.name) for field in fields(result)}
-    kept = result.eigenvalues if eigenvalues else None
-    return row | {"eigenvalues": None if kept is None else kept.tolist()}
+def spectra_rows(
+    results: Sequence[Conditioning], *, eigenvalues: Literal["first", "all", "none"]
+) -> list[dict[str, Any]]:
+    """Return the columns of a spectra table for each block, with the ``eigenvalues`` of some."""
+    kept, rows = {"first": 1, "all": len(results), "none": 0}[eigenvalues], []
+    for block, result in enumerate(results):
+        row = {field.name: getattr(result, field.name) for field in fields(result)}
+        shown = result.eigenvalues if block < kept else None
+        row["eigenvalues"] = None if shown is None else shown.tolist()
+        rows.append({"block": block} | row)
+    return rows
 
 
 def conditioning(
