@@ -84,10 +84,10 @@ def separation() -> list[tuple[str, str, str, str]]:
         )
         statements = {
             "the smallest angle of a ReLU network is larger than the linear network's, at every "
-            "depth": f"at {larger.sum()} of {len(larger)} depths; {relu[1]:.1f}° against "
-            f"{linear[1]:.1f}° at depth 1, {relu[10]:.1f}° against {linear[10]:.1f}° at 10",
+            "depth": f"at {larger.sum()} of {len(larger)} depths; {relu[1]:.3g}° against "
+            f"{linear[1]:.3g}° at depth 1, {relu[10]:.3g}° against {linear[10]:.3g}° at 10",
             "a deeper network has the larger smallest angle": f"in {rises.sum()} of {len(rises)} "
-            f"steps, from {relu[0]:.1f}° (depth 0)",
+            f"steps, from {relu[0]:.3g}° (depth 0)",
         }
         rows += [("2", text, f"{name}: {ours}", size) for text, ours in statements.items()]
     return rows

@@ -14,9 +14,9 @@ from ntk_workflow.run import BUILT_IN, GRID, STUDY_OF, Run
 
 #: The tables whose rows are files of their own.
 OF_ROWS = [name for name, table in tables.TABLES.items() if table.axes is not None]
-#: Those that summarise kappa of their rows, and those that have all that is in them.
+#: Those that summarise kappa of their rows, and all that are made of other files.
 SUMMARISED = [n for n, table in tables.TABLES.items() if "conditioning" in (n, table.like)]
-COLLECTED = sorted({*OF_ROWS, *TRAINING_TABLES, "datasets"} - {*SUMMARISED})
+COLLECTED = sorted({*OF_ROWS, *TRAINING_TABLES, *SUMMARISED, "datasets"})
 
 
 def studies(run: Run) -> list[str]:

@@ -8,9 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from aggregate_conditioning import NEEDED, summarize
 
 from ntk_conditioning import tables
+from ntk_conditioning.spectra.unresolved import NEEDED, summarize
 from ntk_conditioning.tables import collect
 from tests.support.rows import plain
 
