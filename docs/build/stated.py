@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from docs.build.figure_3 import results
 from docs.build.marked import markdown_table
@@ -93,14 +94,21 @@ def separation() -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def conditioning() -> list[tuple[str, str, str, str]]:
-    """Return what the text states of Figure 2, right, for each dataset that was run."""
+def kappas() -> dict[str, tuple[pd.Series, pd.Series]]:
+    """Return kappa by depth, of ReLU and of linear networks, means over seeds, by dataset."""
     table = tables.read(ROOT / "resources/fig2/conditioning.parquet", "conditioning").to_pandas()
     finite = table[table["kernel"] == "empirical_ntk"]
-    rows = []
+    by_dataset = {}
     for dataset, data in finite.groupby("dataset", sort=False):
         kappa = data.pivot(index="depth", columns="activation", values="kappa_mean")
-        relu, linear = kappa["relu"], kappa["linear"]
+        by_dataset[dataset] = kappa["relu"], kappa["linear"]
+    return by_dataset
+
+
+def conditioning() -> list[tuple[str, str, str, str]]:
+    """Return what the text states of Figure 2, right, for each dataset that was run."""
+    rows = []
+    for dataset, (relu, linear) in kappas().items():
         smaller = (relu < linear).loc[1:]
         falls = (relu.diff() < 0).loc[1:]
         name = label("dataset", dataset)
