@@ -16,7 +16,7 @@ from ntk_conditioning.spectra import condition_numbers as spectra
 from ntk_conditioning.spectra import extremal_eigenvalues, factorisations
 from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.spectra.symmetric_storage import PanelMatrix, scratch_bytes
+from ntk_conditioning.spectra.factorisations import DeviceMatrix
 from tests.ntk_conditioning.references import exact_extremes, kernel
 
 EPS = float(np.finfo(np.float64).eps)
@@ -35,8 +35,7 @@ def network_kernel(x, *, depth, width=64, dtype=torch.float64):
 
 def on_torch(k, *, entry_error=0.0):
     """Return what the code for GPUs computes, here on the processor."""
-    matrix = PanelMatrix(torch.from_numpy(k.copy()), overwrite=True, panel=7)
-    return extremal_eigenvalues._condition(matrix, entry_error)
+    return extremal_eigenvalues._condition(DeviceMatrix(torch.from_numpy(k)), entry_error)
 
 
 BOTH = pytest.mark.parametrize("condition", [extreme_conditioning, on_torch])
@@ -242,22 +241,14 @@ def test_nothing_of_the_kernels_size_is_allocated_by_small_tiles(monkeypatch, ra
     assert peak(overwrite=True) < 0.25 * k.nbytes
 
 
-def test_on_a_device_a_matrix_may_be_copied_and_the_host_must_hold_one_of_low_rank(monkeypatch):
-    k = torch.from_numpy(kernel(np.geomspace(1, 10, 23)))
-    before = k.clone()
-    assert PanelMatrix(k, overwrite=False, panel=7).factor(0.0)
-    assert torch.equal(k, before)
-    matrix = PanelMatrix(k, overwrite=True, panel=7)
+def test_the_host_must_hold_a_kernel_of_low_rank_of_a_device(monkeypatch):
+    k = of_rank(23, 11)
     monkeypatch.setattr(memory, "available_bytes", lambda: 8 * 23**2 - 1)
     refusal = r"^a kernel of 23 samples without full rank"
     with pytest.raises(memory.NotEnoughMemoryError, match=refusal):
-        matrix.factor_shifted(0.5)
+        on_torch(k)
     monkeypatch.setattr(memory, "available_bytes", lambda: 8 * 23**2)
-    assert matrix.factor_shifted(-0.5) == 23
-
-
-def test_what_is_needed_beside_60_000_samples_fits_on_a_gpu_of_40_gb():
-    assert 8 * 60_000**2 + scratch_bytes(60_000, itemsize=8) < 33e9
+    assert on_torch(k).numerical_rank == 11
 
 
 def test_what_is_no_kernel_is_refused_on_a_device_too():
