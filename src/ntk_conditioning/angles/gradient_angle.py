@@ -92,16 +92,17 @@ def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     parts = [_layer_parts(*layer) for layer in _gradient_changes(mlp, _first_change(mlp, x1, x2))]
     squared, along, across, squared_moved = (torch.stack(part) for part in zip(*parts, strict=True))
     u2 = squared.sum(dim=0)
-    if ((u2 == 0) | (squared_moved.sum(dim=0) == 0)).any():
+    norms2 = torch.stack([u2, squared_moved.sum(dim=0)])
+    if (norms2 == 0).any():
         raise ZeroGradientError("a gradient of the pair is zero and has no direction")
-    for norms2 in (u2, squared_moved.sum(dim=0)):
-        if not ((norms2 >= SMALLEST_NORM**2) & norms2.isfinite()).all():
-            raise NonFiniteGradientError(
-                "a gradient of the pair is too small or too large to square; scale the samples"
-            )
     mean = (squared * along).sum(dim=0) / u2
     across2 = (across + squared * (along - mean).square()).sum(dim=0)
-    return torch.atan2((across2 / u2).sqrt(), 1 + mean)
+    angles = torch.atan2((across2 / u2).sqrt(), 1 + mean)
+    if not ((norms2 >= SMALLEST_NORM**2) & norms2.isfinite() & angles.isfinite()).all():
+        raise NonFiniteGradientError(
+            "a gradient of the pair is too small or too large to square; scale the samples"
+        )
+    return angles
 
 
 def _gradient_changes(mlp: MLP, x: Change) -> list[tuple[Change, Change]]:

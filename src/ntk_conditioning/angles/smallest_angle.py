@@ -37,7 +37,7 @@ from ntk_conditioning.networks.mlp import (
     linear_map,
 )
 
-#: Rows and columns of a tile on a CPU: float32 and no kernel to write want other ones than `ntk`.
+#: Rows and columns of a tile on a CPU.
 TILE = (512, 2048)
 #: Bytes that gradients may take in a search, unless the caller gives another number.
 MEMORY = 2**32
@@ -111,8 +111,6 @@ def min_angle(
             search.screen(panels[i], panels[j])
         search.refine()
     angle, *pair = search.best
-    if math.isinf(angle):
-        raise UnresolvedGradientError("each pair's cosine is below another's", gradients.mlp)
     i, j = first[pair].tolist()
     return MinAngle(angle, i, j, duplicates.pairs, search.refined)
 
@@ -216,12 +214,11 @@ class _Search:
         """Keep all pairs between two panels that may have the smallest angle."""
         for r, c in gradient_tiles.tiles(left.span, right.span, self._shape, upper=True):
             in_tile, cosine = self._possible(left.rows(r), right.rows(c), r, c)
-            if not len(cosine):
-                continue
-            self._floor = max(self._floor, float(cosine.max()) - self._single)
-            possible = cosine >= self._floor - self._single
-            pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
-            self._waiting.append((pairs, cosine[possible]))
+            if len(cosine):
+                self._floor = max(self._floor, float(cosine.max()) - self._single)
+                possible = cosine >= self._floor - self._single
+                pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
+                self._waiting.append((pairs, cosine[possible]))
             if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
                 self.refine()
 
@@ -249,69 +246,43 @@ class _Search:
 
     def refine(self) -> None:
         """Compute the angles of the waiting pairs and remember the smallest."""
-        waiting = [(pairs, cosine) for pairs, cosine in self._waiting if len(pairs)]
-        self._waiting.clear()
-        if not waiting:
-            return
-        pairs, cosine = max(waiting, key=lambda kept: float(kept[1].max()))
-        self._require_resolved(pairs[cosine.argmax()], float(cosine.max()))
         close = []
-        for pairs, cosine in waiting:
-            left = self._undecided(pairs[cosine >= self._floor - self._single])
-            if len(left):
-                close.append((left, self._exact_cosines(left)))
+        for pairs, cosine in self._waiting:
+            kept = (cosine >= self._floor - self._single) & self._undecided(pairs)
+            if kept.any():
+                exact = self._exact_cosines(pairs[kept])
+                # Rounding differs, as other samples are beside these; it grows from layer to layer.
+                off = float((exact - cosine[kept]).abs().max())
+                if off > self._single + self._double:
+                    what = f"two cosines of the same gradients differ by {off:.2g}"
+                    raise UnresolvedGradientError(what, self._gradients.mlp)
+                close.append((pairs[kept], exact))
+        self._waiting.clear()
         self._floor = max([self._floor, *(float(exact.max()) - self._double for _, exact in close)])
         for pairs, exact in close:
             for part in _parts(pairs[exact >= self._floor - self._double]):
-                if len(left := self._undecided(part)):
-                    self._measure(left)
-
-    def _require_resolved(self, pair: Tensor, cosine: float) -> None:
-        """Raise `UnresolvedGradientError` if a pair alone has another cosine than in its tile.
-
-        Rounding differs between the two, and grows from layer to layer like any other difference.
-        """
-        alone = float(self._exact_cosines(pair.unsqueeze(0)))
-        if abs(alone - cosine) > self._single + self._double:
-            i, j = pair.tolist()
-            raise UnresolvedGradientError(
-                f"the gradients at the distinct samples {i} and {j} have a cosine of {cosine:.6g} "
-                f"or {alone:.6g}",
-                self._gradients.mlp,
-            )
+                self._measure(part[self._undecided(part)])
 
     def _undecided(self, pairs: Tensor) -> Tensor:
-        """Return the pairs that may replace the best: if its angle is zero, only lower pairs."""
+        """Return which pairs may replace the best: if its angle is zero, only lower pairs."""
         angle, *best = self.best
-        if angle > 0:
-            return pairs
         i, j = pairs.unbind(1)
-        return pairs[(i < best[0]) | ((i == best[0]) & (j < best[1]))]
+        return (angle > 0) | (i < best[0]) | ((i == best[0]) & (j < best[1]))
 
     def _exact_cosines(self, pairs: Tensor) -> Tensor:
-        """Return the cosines (k,) of pairs (k, 2) of a tile in float64.
-
-        Each sample's gradient is computed once; many pairs come from the product of all of them.
-        """
+        """Return the cosines (k,) of pairs (k, 2) of a tile in float64, from one product."""
         (rows, i), (columns, j) = (torch.unique(p, return_inverse=True) for p in pairs.unbind(1))
         (left, _), (right, _) = self._gradients.exact(rows), self._gradients.exact(columns)
-        if GATHERING * len(pairs) < len(left.deltas) * len(rows) * len(columns):
-            parts = _parts(torch.stack([i, j], dim=1))
-            return torch.cat([cosines(left, right, part) for part in parts])
         total = self._gradients.x.new_empty(len(rows), len(columns))
         Products(total, total.shape).kernel(total, left, right)
         return total[i, j]
 
     def _measure(self, pairs: Tensor) -> None:
+        if not len(pairs):
+            return
         x = self._gradients.x
         angles = pair_angle(self._gradients.mlp, x[pairs[:, 0]], x[pairs[:, 1]])
         self.refined += len(pairs)
-        if angles.isnan().any():
-            i, j = pairs[angles.isnan()][0].tolist()
-            raise NonFiniteGradientError(
-                f"the angle between the distinct samples {i} and {j} is out of float64's range: "
-                "their gradients have layers too small to square; scale the samples"
-            )
         nearest = angles == angles.min()
         for angle, (i, j) in zip(angles[nearest].tolist(), pairs[nearest].tolist(), strict=True):
             self.best = min(self.best, (angle, i, j))
