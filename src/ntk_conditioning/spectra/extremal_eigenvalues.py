@@ -1,20 +1,17 @@
 """Extreme eigenvalues of kernels too large for their whole spectrum, each with an error bound.
 
 λ_max comes from Lanczos iterations with K, λ_min from those with the inverse, applied by two
-triangular solves with the Cholesky factor: without one the small end does not converge, and says
-nothing about it. On the host the factor takes the place of one triangle of K, so that K and some
-vectors are all the memory needed. Within a residual |K v - λ v| of λ lies an eigenvalue of K
-(Parlett 1998, "The Symmetric Eigenvalue Problem", Theorem 4.5.1); that it is the extreme one rests
-on the random start.
+triangular solves with the Cholesky factor: without one the small end does not converge. On the host
+the factor takes the place of one triangle of K, so that K and some vectors are all the memory
+needed. Within a residual |K v - λ v| of λ lies an eigenvalue of K (Parlett 1998, "The Symmetric
+Eigenvalue Problem", Theorem 4.5.1); that it is the extreme one rests on the random start.
 
 If Cholesky's method fails, or λ_min is not above the resolution floor τ, the inertia of K - τ I is
 taken from its factorisation L D L^T: by Sylvester's law as many eigenvalues of D are positive as
 eigenvalues of K are above τ. The smallest of those is found by Lanczos iterations, too: roughly
-with this inverse, where the noise about zero is 1/τ in size, and then with that of K - σ I for a
-shift σ in the middle between the noise and it.
+with this inverse, and then with that of K - σ I for a σ in the middle between the noise and it.
 
-Where many eigenvalues crowd at an end, Lanczos cannot tell their vectors apart. Then the whole
-spectrum is solved for.
+Where eigenvalues crowd at an end, so that Lanczos fails, the whole spectrum is solved for.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Share of the labels' energy that the effective condition number leaves out: the loss that is left
-#: when it has fallen to one hundredth.
+#: Share of the labels' energy that the effective condition number leaves out.
 REST = 0.01
 
 
