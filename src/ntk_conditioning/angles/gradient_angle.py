@@ -27,9 +27,6 @@ PAIRS_AT_ONCE = 256
 # dz²/24: changing over here, neither is much above 1e-11.
 MIDPOINT_BELOW = 1e-5
 
-# Beside 0, where a derivative may jump.
-CLOSE_TO_0 = 1e-300
-
 # Squares of smaller norms lose digits to underflow.
 SMALLEST_NORM = 2.0**-500
 
@@ -126,9 +123,8 @@ def _gradient_changes(mlp: MLP, x: Change) -> list[tuple[Change, Change]]:
 def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Change:
     """Return the shorter row of each pair, and its change: one to a far shorter row would cancel.
 
-    The gradient of a homogeneous network grows with its input and keeps its direction. So of two
-    rows at less than 60 degrees the longer is then shrunk until the difference is orthogonal to the
-    shorter: a difference in norm would only add rounding errors.
+    The gradient of a homogeneous network grows with its input and keeps its direction. So of rows
+    at less than 60 degrees the longer is shrunk until the difference is orthogonal to the shorter.
     """
     norm1, norm2 = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (x1, x2))
     base, other = torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
@@ -156,19 +152,18 @@ def _layer_parts(alpha: Change, delta: Change) -> tuple[Tensor, Tensor, Tensor, 
 
     are orthogonal. So |r|² is a sum of squares, free of the cancellation in |du|² - <u, du>²/|u|².
     """
-    (a, p, alpha2), (b, q, delta2) = _split(alpha), _split(delta)
-    p2, q2 = _dot(p, p), _dot(q, q)
+    (a, p2, alpha2), (b, q2, delta2) = _split(alpha), _split(delta)
     across = (1 + b).square() * delta2 * p2 + (1 + a).square() * alpha2 * q2 + p2 * q2
     moved = _dot(alpha.moved, alpha.moved) * _dot(delta.moved, delta.moved)
     return alpha2 * delta2, a + b + a * b, across, moved
 
 
 def _split(v: Change) -> tuple[Tensor, Tensor, Tensor]:
-    """Return c, r and |v|² of dv = c v + r with r orthogonal to v, row by row."""
+    """Return c, |r|² and |v|² of dv = c v + r with r orthogonal to v, row by row."""
     squared = _dot(v.value, v.value)
     c = torch.where(squared > 0, _dot(v.value, v.change) / squared, 0.0)
     r = v.change - c.unsqueeze(1) * v.value
-    return c, r, squared
+    return c, _dot(r, r), squared
 
 
 def _activation_change(activation: Activation, z: Change) -> tuple[Change, Change]:
@@ -191,8 +186,8 @@ def _activation_change(activation: Activation, z: Change) -> tuple[Change, Chang
 
 @cache
 def _edges(activation: Activation) -> tuple[float, ...]:
-    """Return the kinks, and 0 if the derivative jumps there, which need not be declared."""
-    below, above = activation.slopes(np.array([-CLOSE_TO_0, CLOSE_TO_0]))
+    """Return the kinks, and 0 if the derivative jumps there undeclared."""
+    below, above = activation.slopes(np.array([-1e-300, 1e-300]))
     return activation.kinks if np.isclose(below, above) else (*activation.kinks, 0.0)
 
 

@@ -116,7 +116,7 @@ def min_angle(
 
 
 class _UnitGradients:
-    """Gradients divided by their norms, as factors, and how much of them each block holds.
+    """Gradients divided by their norms, as factors.
 
     ``rest`` (blocks, n) holds the norms over the blocks that come after each one.
     """
@@ -126,10 +126,10 @@ class _UnitGradients:
         # In a linear network delta is the same for all samples: one block from one linear map.
         self._map = linear_map(mlp) if is_linear(mlp) else None
         linear = self._map is not None
-        blocks = 1 if linear else mlp.depth + 1
         factors = 0 if linear else gradient_tiles.factor_bytes(mlp, torch.float32)
         #: What one sample takes in float32.
         self.row_bytes = mlp.dim * torch.float32.itemsize + factors
+        blocks = 1 if linear else mlp.depth + 1
         self.rest = x.new_zeros(blocks, len(x), dtype=torch.float32)
         self._norms = x.new_empty(len(x))
 
@@ -151,8 +151,10 @@ class _UnitGradients:
         Alphas have norm 1 and deltas that of their block, so that no entry overflows in float32.
         """
         x = self.x[rows]
-        linear = None if self._map is None else GradientFactors((x @ self._map,), ())
-        factors = linear or gradient_factors(self.mlp, x)
+        if self._map is None:
+            factors = gradient_factors(self.mlp, x)
+        else:
+            factors = GradientFactors((x @ self._map,), ())
         norms = factors.squared_norms().sqrt_()
         self._norms[rows] = norms
         sizes = [torch.linalg.vector_norm(alpha, dim=1) for alpha in factors.alphas]
