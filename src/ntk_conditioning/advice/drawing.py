@@ -40,14 +40,14 @@ def draw(advice: Advice) -> Figure:
 
 
 def _draw_repairs(ax: Axes, advice: Advice) -> None:
-    shown = [each for each in advice.repairs if each.place != KERNEL or each.directions]
-    for place, each in enumerate(shown):
-        if each.kappa is None:
-            ax.text(1.2, place, "not resolved", va="center", **NOTE)
+    shown = [repair for repair in advice.repairs if repair.place != KERNEL or repair.directions]
+    for position, repair in enumerate(shown):
+        if repair.kappa is None:
+            ax.text(1.2, position, "not resolved", va="center", **NOTE)
         else:
-            color = "#0077BB" if each.repair == advice.preparation else "#9ecae1"
-            ax.barh(place, each.kappa, color=color, height=0.65)
-    names = [("kernel " if each.place == KERNEL else "") + LABELS[each.repair] for each in shown]
+            color = "#0077BB" if repair.repair == advice.preparation else "#9ecae1"
+            ax.barh(position, repair.kappa, color=color, height=0.65)
+    names = [("kernel " if r.place == KERNEL else "") + LABELS[r.repair] for r in shown]
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set(xscale="log", xlim=(1, None), title="Preparation (ReLU, 1 layer)", xlabel=KAPPA)

@@ -26,17 +26,13 @@ _FLAC = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})\.flac")  # numbers of an i
 
 @dataclass(frozen=True, order=True)
 class Utterance:
-    """A recording of one speaker; the order is that of the numbers.
-
-    ``head`` returns what `count_samples` needs of the file, ``load`` the whole file.
-    """
+    """A recording of one speaker; the order is that of the numbers. ``load`` returns its file."""
 
     speaker: int
     chapter: int
     utterance: int
     name: str = field(compare=False)
     source: str = field(compare=False, repr=False)
-    head: Callable[[], bytes] = field(compare=False, repr=False)
     load: Callable[[], bytes] = field(compare=False, repr=False)
 
 
@@ -50,14 +46,14 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
     folder of another speaker or chapter, and `FormatError` if the archive is damaged.
     """
     path = None
-    for path, head, load in (_in_folder if source.is_dir() else _in_archive)(source, subset):
+    for path, load in (_in_folder if source.is_dir() else _in_archive)(source, subset):
         shown, match = f"{source}: {path}", _FLAC.fullmatch(path.name)
         if match is None or path.parts[-3:-1] != match.groups()[:2]:
             raise ContentError(
                 f"{shown} is not <speaker>/<chapter>/<speaker>-<chapter>-<utterance>.flac"
             )
         speaker, chapter, number = map(int, match.groups())
-        yield Utterance(speaker, chapter, number, path.stem, shown, head, load)
+        yield Utterance(speaker, chapter, number, path.stem, shown, load)
     if path is None:
         raise ContentError(f"{source} has no utterance of {subset}, no {subset}/*/*/*.flac")
 
@@ -100,7 +96,7 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     return waveform
 
 
-_Files = Iterator[tuple[PurePosixPath, Callable[[], bytes], Callable[[], bytes]]]
+_Files = Iterator[tuple[PurePosixPath, Callable[[], bytes]]]
 
 
 def _in_archive(source: Path, subset: str) -> _Files:
@@ -109,8 +105,7 @@ def _in_archive(source: Path, subset: str) -> _Files:
         return path.suffix == ".flac" and subset in path.parts[:-3]
 
     for name, content in tar_files(source, wanted):
-        whole = partial(bytes, content)
-        yield PurePosixPath(name), whole, whole
+        yield PurePosixPath(name), partial(bytes, content)
 
 
 def _in_folder(source: Path, subset: str) -> _Files:
@@ -123,10 +118,4 @@ def _in_folder(source: Path, subset: str) -> _Files:
             "there, or name it as the path"
         )
     for path in sorted(folder.rglob("*.flac")):
-        shown = PurePosixPath(path.relative_to(source).as_posix())
-        yield shown, partial(_head, path), path.read_bytes
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(_HEADER)
+        yield PurePosixPath(path.relative_to(source).as_posix()), path.read_bytes

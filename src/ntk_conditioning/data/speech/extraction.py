@@ -22,18 +22,6 @@ Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
 
 @dataclass(frozen=True)
-class Survey:
-    """How many frames each utterance of a corpus has.
-
-    ``short`` counts the utterances without a whole frame, ``unaligned`` those without an alignment.
-    """
-
-    frames: Mapping[Utterance, int]
-    short: int
-    unaligned: int
-
-
-@dataclass(frozen=True)
 class Frames:
     """Vectors (n, d) in single precision and labels (n,); ``names`` says what these mean.
 
@@ -53,8 +41,10 @@ def survey(
     *,
     alignments: Alignments | None = None,
     progress: Progress = iter,
-) -> Survey:
-    """Return what a subset has, from the headers of its files.
+) -> tuple[dict[Utterance, int], int, int]:
+    """Return how many frames each utterance of a subset has, from the headers of its files.
+
+    The two counts beside it are of utterances without a whole frame, and without an alignment.
 
     Raises `FormatError` or `ContentError` if it cannot be read, or no utterance can be used.
     """
@@ -62,7 +52,7 @@ def survey(
     short = unaligned = 0
     for utterance in progress(utterances(source, subset)):
         rate, place = settings.sample_rate, utterance.source
-        length = count_samples(utterance.head(), source=place, sample_rate=rate)
+        length = count_samples(utterance.load(), source=place, sample_rate=rate)
         if alignments is not None and utterance.name not in alignments:
             unaligned += 1
         elif count := frame_count(length, settings):
@@ -72,7 +62,7 @@ def survey(
     if not frames:
         reason = f"{short} are shorter than a frame, {unaligned} have no alignment"
         raise ContentError(f"{source}: no utterance of {subset} can be used; {reason}")
-    return Survey(frames, short, unaligned)
+    return frames, short, unaligned
 
 
 def draw_frames(
