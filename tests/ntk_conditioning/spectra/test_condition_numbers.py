@@ -76,6 +76,8 @@ def test_float32_is_flagged_and_resolves_less():
     assert conditioning(k).kappa is not None
     factor = conditioning_from_factor(np.diag([1.0, 1e-8]).astype(np.float32))
     assert (factor.dtype, factor.reduced_precision, factor.kappa) == ("float32", True, None)
+    with pytest.raises(KernelError, match="the kernel is zero"):
+        conditioning_from_factor(np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("p", [4, 20, 31])
@@ -133,19 +135,11 @@ def test_triangles_that_differ_count_as_errors_of_the_entries():
     for each in (k, k.T.copy()):
         for solve in (conditioning, extreme_conditioning):
             assert solve(each).kappa is None  # 1e13 or 2e13, after which triangle is read
-
-
-def test_asymmetry_is_found_in_every_tile_and_judged_by_precision():
     k = np.eye(1500)
     k[1400, 10] = 1e-6
     with pytest.raises(KernelError, match=r"1\.0e-06"):
         conditioning(k)
     assert conditioning(ASYMMETRIC.astype(np.float32)).numerical_rank == 3
-
-
-def test_a_zero_factor_is_refused():
-    with pytest.raises(KernelError, match="the kernel is zero"):
-        conditioning_from_factor(np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("exponent", [-990, -500, 500, 1010])
@@ -180,7 +174,7 @@ def test_errors_of_the_smallest_kernels_contain_what_the_solver_is_off_by():
         assert found.lambda_max_error == pytest.approx(8 * EPS * found.lambda_max, abs=0, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [300, 500, 1000])
+@pytest.mark.parametrize("n", [300, 700])
 def test_errors_of_larger_kernels_contain_it_too(n):
     """LAPACK was seen to be off by 12 to 23 roundings of the largest eigenvalue, n + 1."""
     found = conditioning(np.ones((n, n)) + np.eye(n))

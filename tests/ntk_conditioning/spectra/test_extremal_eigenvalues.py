@@ -138,6 +138,8 @@ def test_lambda_min_counts_only_above_the_floor(condition, times_floor):
         found = condition(np.diag([1.0] * (size - 1) + [size * EPS]))
         assert (found.numerical_rank, found.kappa, found.lambda_min) == (size - 1, None, None)
         assert found.kappa_nonzero == pytest.approx(1, rel=1e-6)
+    with pytest.raises(KernelError, match=r"an eigenvalue below -.*none below zero"):
+        condition(kernel(np.r_[np.linspace(1, 2, 20), -0.1]))
 
 
 @pytest.mark.parametrize("condition", [conditioning, extreme_conditioning, on_torch])
@@ -251,14 +253,6 @@ def test_the_host_must_hold_a_kernel_of_low_rank_of_a_device(monkeypatch):
     assert on_torch(k).numerical_rank == 11
 
 
-def test_what_is_no_kernel_is_refused_on_a_device_too():
-    with pytest.raises(KernelError, match="the kernel is zero"):
-        on_torch(np.zeros((4, 4)))
-    for condition in (extreme_conditioning, on_torch):
-        with pytest.raises(KernelError, match=r"an eigenvalue below -.*none below zero"):
-            condition(kernel(np.r_[np.linspace(1, 2, 20), -0.1]))
-
-
 CROWDED = {  # where Lanczos cannot tell eigenvectors apart
     "smallest": lambda: np.diag(1 + np.geomspace(1e-12, 1e6, 300)),
     "largest": lambda: kernel(
@@ -286,20 +280,12 @@ def test_crowded_eigenvalues_are_found_by_the_whole_spectrum(name, condition, ca
     assert line.startswith("n = 300: extreme eigenvalues are too close")
 
 
-def test_a_large_kernel_with_crowded_eigenvalues_has_its_kappa(monkeypatch):
-    monkeypatch.setattr(extremal_eigenvalues, "MOST_RESTARTS", 20)  # all take seconds
-    k = np.diag(1 + np.geomspace(1e-12, 1e6, 2048))
-    found = extreme_conditioning(k)
-    assert found.kappa == pytest.approx(1_000_001, rel=1e-9)
-    assert extreme_conditioning(k, overwrite=True) == found
-
-
 def test_a_kernel_with_a_small_ridge_is_known_as_well_as_by_its_whole_spectrum():
-    factor = normal(2100, 20)
-    k = factor @ factor.T + 1e-6 * np.eye(2100)
+    factor = normal(900, 20)
+    k = factor @ factor.T + 1e-6 * np.eye(900)
     found = extreme_conditioning(k)
     require_agreement(found, conditioning(k))
-    assert found.kappa_error < 3 * 2100 * EPS * found.kappa
+    assert found.kappa_error < 3 * 900 * EPS * found.kappa
 
 
 def test_what_the_whole_spectrum_of_a_float32_kernel_needs_must_be_available(monkeypatch):

@@ -60,31 +60,10 @@ def test_problems_that_have_no_kappa_are_refused():
         precision.exact_kernel(network("tanh", 1), pair(0.1))
 
 
-def study(**choices):
-    return precision.problems(**{"seeds": [1], "points": 7, **SIZES, **choices})
-
-
-def test_problems_differ_in_their_pair_only_whatever_else_is_asked_for():
-    def by_key(problems):
-        return {(p.kernel, p.activation, p.depth, p.seed, p.delta): p.x for p in problems}
-
-    few, many = by_key(study(depths=[1])), by_key(study(depths=[0, 1, 2], seeds=[1, 7]))
-    assert len(few) == 3 * 7
-    assert len(many) == 2 * (1 + 3 + 3) * 7
-    assert all((x == many[key]).all() for key, x in few.items())
-    steps = {}
-    for (*_, seed, delta), x in many.items():
-        others, step = np.delete(x, 1, axis=0), (x[1] - x[0]) / delta
-        first_others, first_step = steps.setdefault(seed, (others, step))
-        assert (others == first_others).all()
-        np.testing.assert_allclose(step, first_step, atol=1e-15 / delta)
-    assert (steps[1][0] != steps[7][0]).all()
-
-
 @pytest.fixture(scope="module")
 def measured() -> dict[str, list[tuple[Problem, precision.Measurement]]]:
     by_method = defaultdict(list)
-    for problem in study(depths=[0, 2], seeds=[1, 2], points=17):
+    for problem in precision.problems(**SIZES, depths=[0, 2], seeds=[1, 2], points=9):
         for measurement in precision.measure(problem):
             by_method[measurement.method].append((problem, measurement))
     return by_method
