@@ -1,14 +1,13 @@
 """The closest pair of directions among many samples, at the cost of one float32 product.
 
 All pairs are screened by a lower bound of w = 1 - cos θ, a tile of pairs at a time. Only those
-whose bound does not exceed the smallest w found so far are computed from their difference.
+whose bound does not exceed the smallest w so far are computed from their difference.
 
 Let v be the unit rows less their mean m, rounded with unit roundoff u, and b = |v|²/2: then
 w = b + b' - v·v', up to rounding. A computed product of the augmented rows (v, 1, -s) and
 (v', -s', 1) is off by at most γ (|v||v'| + s + s') <= 2γ (b + b') with γ = k u / (1 - k u),
 k = d + 16 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). So with
-s = (1 - 2γ) b the product is at least -w. The error is relative to how far apart directions are: of
-images of low contrast, whose cosines are all nearly 1, few are candidates.
+s = (1 - 2γ) b the product is at least -w, with an error relative to how far apart directions are.
 """
 
 import math
@@ -26,16 +25,11 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 Distance = Callable[[Array, Array], Array]
 
-# Side of the tiles: products run at full speed, and their result fits the cache.
-TILE = 1024
-# Entries of the arrays in which rows of pairs are gathered, to bound the memory.
-GATHERED = 2**18
-# Pairs are computed if w is within this of the smallest, relatively: then all ties are.
-NEARLY_EQUAL = 1e-9
-# A direction this little beyond 90° counts as 90°: cosines of orthogonal rows are rounded, too.
-RIGHT_ANGLE = 1 + 1e-14
-# Samples whose mean direction is m: enough, as any m will do.
-MEAN_OF = 2048
+TILE = 1024  # side of the tiles
+GATHERED = 2**18  # entries of the arrays in which rows of pairs are gathered
+NEARLY_EQUAL = 1e-9  # pairs within this of the smallest w, relatively, are computed, too
+RIGHT_ANGLE = 1 + 1e-14  # w of orthogonal rows, with its rounding
+MEAN_OF = 2048  # samples whose mean direction is m: any m will do
 
 
 @dataclass(frozen=True)

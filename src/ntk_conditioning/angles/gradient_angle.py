@@ -20,13 +20,10 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
 
-# Every layer of both passes is held for the pairs of one chunk: some 30 MB at depth 10, width 512.
 PAIRS_AT_ONCE = 256
-
 # The relative error of sigma(z + dz) - sigma(z) is about eps/|dz|, that of the midpoint rule about
 # dz²/24: changing over here, neither is much above 1e-11.
 MIDPOINT_BELOW = 1e-5
-
 # Squares of smaller norms lose digits to underflow.
 SMALLEST_NORM = 2.0**-500
 

@@ -37,17 +37,12 @@ from ntk_conditioning.networks.mlp import (
     linear_map,
 )
 
-#: Rows and columns of a tile on a CPU.
-TILE = (512, 2048)
-#: Bytes that gradients may take in a search, unless the caller gives another number.
-MEMORY = 2**32
-# Samples whose gradients are in float64 at once, before they are rounded.
-EXACT_AT_ONCE = 1024
-# Pairs that may wait for float64, and pairs that are gathered at once for it or for float32.
-MOST_WAITING = 1 << 18
-GATHERED_AT_ONCE = 1 << 12
-# A gathered pair costs as much as one more block of so many pairs of a tile.
-GATHERING = 4096
+TILE = (512, 2048)  # rows and columns of a tile on a CPU
+MEMORY = 2**32  # bytes that gradients may take in a search, by default
+EXACT_AT_ONCE = 1024  # samples whose gradients are in float64 before they are rounded
+MOST_WAITING = 1 << 18  # pairs that may wait for float64
+GATHERED_AT_ONCE = 1 << 12  # pairs that are gathered at once
+GATHERING = 4096  # a gathered pair costs as much as a block of so many pairs of a tile
 
 
 class UnresolvedGradientError(UserError):

@@ -146,10 +146,9 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     """Return the conditioning of the kernel f f^T from the singular values of ``f`` (n, p).
 
     ``f`` is in float64 or float32, and the result from float64. The kernel is never formed: its
-    eigenvalues are the squares σ² of the singular values, so that rounding errors are of size
-    eps · σ_max and not sqrt(eps) · σ_max, and condition numbers of 1e17 and more come out right.
-    The resolution floor is (max(n, p) · eps · σ_max)². With p < n, the n - p smallest eigenvalues
-    are exactly zero by structure.
+    eigenvalues are the squares σ² of the singular values, so that condition numbers of 1e17 and
+    more come out right. The resolution floor is (max(n, p) · eps · σ_max)². With p < n, the n - p
+    smallest eigenvalues are exactly zero by structure.
 
     Raises `KernelError` if ``f`` is no finite matrix of floats, is zero, or has singular values
     whose squares leave the range of float64.
@@ -160,14 +159,13 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     _check_matrix(f)
     n, p = f.shape
     singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
+    eigenvalues = np.zeros(n)
     with np.errstate(over="ignore"):  # an overflow is an error below
         floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
-        squares = singular**2
-    _require_range(squares)
+        eigenvalues[: len(singular)] = singular**2
+    _require_range(eigenvalues)
     if singular[0] and floor < np.finfo(np.float64).tiny * CLOSE_TO_UNDERFLOW:
         raise KernelError(f"singular values of {singular[0]:.0e} are too small to square")
-    eigenvalues = np.zeros(n)
-    eigenvalues[: len(singular)] = squares
     error = growth(n, p) * EPS * float(singular[0])  # of a σ
     errors = [2 * sigma * error + error**2 for sigma in map(float, (singular[0], singular[-1]))]
     largest = float(eigenvalues[0]), errors[0]
@@ -233,9 +231,7 @@ def growth(*sizes: int) -> int:
 
 
 def resolved_ratio(largest: Bounded, smallest: Bounded) -> tuple[float | None, float | None]:
-    """Return the ratio of two eigenvalues and the bound on its relative error.
-
-    Both are None where the bound exceeds 1: then not even the ratio's size is known.
+    """Return the ratio of two eigenvalues and the bound on its relative error, None above 1.
 
     >>> resolved_ratio((2.0, 0.0), (1.0, 0.5))
     (2.0, 1.0)
@@ -250,10 +246,7 @@ def resolved_ratio(largest: Bounded, smallest: Bounded) -> tuple[float | None, f
 
 
 def resolution_floor(n: int, lambda_max: float, entry_error: float) -> float:
-    """Return n · entry_error · lambda_max, up to which an eigenvalue may as well be zero.
-
-    Raises `UnresolvedError` if no eigenvalue is above it.
-    """
+    """Return n · entry_error · lambda_max; raise `UnresolvedError` if no eigenvalue is above it."""
     if n * entry_error >= 1:
         raise UnresolvedError(
             f"entries known to {entry_error:.1e} of the largest say nothing of the eigenvalues of "

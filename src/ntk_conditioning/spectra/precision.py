@@ -1,9 +1,8 @@
 """How far float arithmetic resolves kappa: estimates against references in many digits.
 
 A problem is a kernel of a few samples, two of which are at distance delta: the smaller delta, the
-larger kappa. The reference takes the float64 samples and weights as exact numbers. A recipe in
-float32 rounds them first, which moves kappa by about eps32 · sqrt(kappa), relatively, while errors
-of a kernel's entries move it by eps32 · kappa.
+larger kappa. The reference takes the float64 samples and weights as exact numbers; recipes in
+float32 round them first.
 """
 
 import math
@@ -92,7 +91,6 @@ def problems(
             f"{samples} samples in {dim} dimensions have a singular Gram matrix; "
             "give as many dimensions or more"
         )
-
     for seed, depth in product(seeds, depths):
         rng = generator(seed, "data")
         x = rng.standard_normal((samples, dim)) / math.sqrt(dim)
@@ -211,8 +209,8 @@ def reference(problem: Problem) -> Any:
 def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     """Return a multiple of the NTK (n, n) of a linear or ReLU network, in mpmath's precision.
 
-    The scales gain / sqrt(m) enter each term twice: they are a common factor without effect on
-    kappa, and left out. Raises `ProblemError` for other activations.
+    The scales gain / sqrt(m) are a common factor and left out. Raises `ProblemError` for other
+    activations.
 
     >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
     >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).astype(float).tolist()
@@ -242,10 +240,7 @@ def _mpmath(a: Array) -> NDArray[np.object_]:
 
 
 def exact_infinite_kernel(x: Array, depth: int) -> Any:
-    """Return the NTK (n, n) of the ReLU network of infinite width, in mpmath's precision.
-
-    By the recursion of liu2023relu, Eqs. (8) to (10).
-    """
+    """Return the NTK (n, n) of the infinite ReLU network by liu2023relu, Eqs. (8) to (10)."""
     samples = _mpmath(x)
     gram = mpmath.matrix((samples @ samples.T).tolist())
     theta = (depth + 1) * gram  # whose diagonal is right, and stays

@@ -1,9 +1,8 @@
 """The spectrum of a correlation matrix in two parts: the mean direction, and what is beside it.
 
-The kernel K = 1 1ᵀ - E of samples with equal diagonal is its distances E_ij = 1 - K_ij, with which
-it is known to more digits than with its entries where samples are close. On vectors that sum to
-zero it is -E: the centred kernel, or bulk. The mean direction has most of the spike, the eigenvalue
-that grows with the number of samples.
+The distances E_ij = 1 - K_ij of a kernel K = 1 1ᵀ - E keep more digits than its entries where
+samples are close. On vectors that sum to zero it is -E: the centred kernel, or bulk. The mean
+direction has most of the spike, the eigenvalue that grows with the number of samples.
 """
 
 import math
@@ -47,9 +46,8 @@ def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
     """Return the eigenvalues of a kernel from its ``distances`` 1 - K_ij (n (n-1) / 2,), i < j.
 
     Distances are in float64, row by row; ``error`` bounds that of each. In a basis that begins with
-    the mean direction, K is [[a, bᵀ], [b, C]], and b and C need only the distances. So the smallest
-    eigenvalue, the first root of a - λ = bᵀ (C - λ)⁻¹ b, has an error relative to the bulk, however
-    much larger the spike is.
+    the mean direction, K is [[a, bᵀ], [b, C]], and b and C need only the distances. So the error of
+    the smallest eigenvalue, the first root of a - λ = bᵀ (C - λ)⁻¹ b, is relative to the bulk.
 
     >>> far = spike_and_bulk(np.ones(3))
     >>> round(far.lambda_max, 12), round(far.bulk_min, 12), far.kappa is None
