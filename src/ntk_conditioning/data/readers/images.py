@@ -30,9 +30,9 @@ _RECORD = 1 + 3 * 32 * 32
 def read_idx(x: Path, y: Path | None) -> RawSamples:
     """Return the arrays of an IDX file of features and, if given, one of labels.
 
-    The format (Y. LeCun, the MNIST page): two zero bytes, a byte for the element type, a byte for
-    the number of dimensions, each dimension as a big-endian 32-bit integer, then the elements, the
-    last dimension fastest. Both files hold unsigned bytes, type 8, plain or packed with gzip.
+    The format (Y. LeCun, the MNIST page): two zero bytes, the element type, here 8 for unsigned
+    bytes, the number of dimensions, each as a big-endian 32-bit integer, and the elements, the last
+    dimension fastest. Files may be packed with gzip.
 
     Raises `MissingFileError`, or `FormatError` if a file is anything else.
     """
@@ -60,9 +60,8 @@ def _array(path: Path) -> NDArray[np.uint8]:
 def read_svhn(x: Path, *, sha256: Collection[str]) -> RawSamples:
     """Return the images (n, 32, 32, 3) and labels 0 to 9 of one ``*_32x32.mat`` file.
 
-    An image has its rows first, then columns, then red, green and blue, so that it can be shown
-    as it is. The file has images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), both bytes, and
-    writes the digit 0 as label 10 (Netzer et al. 2011).
+    The axes of an image are rows, columns and colours. The file has images ``X`` (32, 32, 3, n) and
+    labels ``y`` (n, 1), both bytes, and writes the digit 0 as label 10 (Netzer et al. 2011).
 
     Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for damage may crash
     SciPy; `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.

@@ -42,8 +42,8 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
     ``source`` is the subset's archive, or a folder: the subset's own, ``LibriSpeech``, or the one
     that holds it. Transcripts are not needed.
 
-    Raises `ContentError` if the subset is not there or has no utterance, or if a file stands in the
-    folder of another speaker or chapter, and `FormatError` if the archive is damaged.
+    Raises `ContentError` if the subset has no utterance, or a file stands in the folder of another
+    speaker or chapter, and `FormatError` if the archive is damaged.
     """
     path = None
     for path, load in (_in_folder if source.is_dir() else _in_archive)(source, subset):
@@ -79,8 +79,7 @@ def count_samples(flac: bytes, *, source: str, sample_rate: int) -> int:
 def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     """Return the waveform (n,) of a FLAC file.
 
-    Raises `FormatError` as `count_samples`, and if the file is damaged or cut off: FLAC carries the
-    number of its samples and their MD5.
+    Raises `FormatError` as `count_samples`, or if its samples are not those of the header's MD5.
     """
     samples = count_samples(flac, source=source, sample_rate=sample_rate)
     require_unpackable(source, 2 * samples, packed=len(flac))

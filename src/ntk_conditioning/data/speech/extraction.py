@@ -71,10 +71,8 @@ def draw_frames(
     """Return ``n`` frame numbers, ascending, by utterance; utterances without any are left out.
 
     ``available`` says how many frames each utterance has. Shares of speakers are those of
-    `equal_shares`; each frame of a speaker is equally likely. The draw does not depend on the order
-    in which the corpus was read.
-
-    Raises `UserError` if ``n`` is more than all frames.
+    `equal_shares`; each frame of a speaker is equally likely, in whatever order the corpus was
+    read. Raises `UserError` if ``n`` is more than all frames.
     """
     speakers = [list(group) for _, group in groupby(sorted(available), lambda u: u.speaker)]
     ends = [np.cumsum([available[utterance] for utterance in group]) for group in speakers]
@@ -148,7 +146,7 @@ def extract(
         index[rows, :3] = (utterance.speaker, utterance.chapter, utterance.utterance)
         index[rows, 3] = frames
 
-    # Threads are enough: decoding, filterbank and decompression run outside the interpreter's lock.
+    # Decoding, filterbank and decompression run outside the interpreter's lock.
     waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for utterance in progress(utterances(source, subset)):
