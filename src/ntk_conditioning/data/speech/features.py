@@ -20,8 +20,8 @@ Normalization = Literal["utterance", "none"]
 class FeatureSettings:
     """How a waveform becomes vectors; the names and defaults are Kaldi's where it has them.
 
-    Times are in milliseconds, frequencies in hertz; a ``high_freq`` that is not positive counts down
-    from half the sample rate. A vector holds the frames from ``stack_left`` before to
+    Times are in milliseconds, frequencies in hertz; a ``high_freq`` that is not positive counts
+    down from half the sample rate. A vector holds the frames from ``stack_left`` before to
     ``stack_right`` after a frame, whose label is that of ``label_offset_ms`` after its start.
     ``dither`` other than 0 adds noise that no seed repeats. Raises `UserError` for settings that
     contradict each other.
