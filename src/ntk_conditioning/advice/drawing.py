@@ -4,14 +4,15 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from ntk_conditioning.advice.recommendations import Advice
 from ntk_conditioning.networks.activations import NORMALIZED
-from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.axes import DEPTH, KAPPA, plain_log
-from ntk_conditioning.plotting.lines import sample
+from ntk_conditioning.plotting.lines import curves, samples
 from ntk_conditioning.plotting.theme import NOTE, use_theme
 from ntk_conditioning.training.preconditioning import KERNEL
 
@@ -55,32 +56,26 @@ def _draw_repairs(ax: Axes, advice: Advice) -> None:
 
 def _draw_depth(ax: Axes, advice: Advice) -> None:
     advised = advice.predictions[advice.predictions.preparation == advice.preparation]
-    names = advised.activation.unique().tolist()
-    inks, dashes, handles = looks.colors("activation", names), looks.dashes(names), []
-    for name, drawn in advised.groupby("activation", sort=False):
-        style: Any = {"color": inks[name], "linestyle": looks.line_style(dashes[name])}
-        ax.plot(drawn.depth, drawn.kappa.where(drawn.kappa <= HIGHEST), **style)
-        handles.append(sample(looks.label("activation", name), **style))
+    handles = _curves(ax, advised.assign(kappa=advised.kappa.where(advised.kappa <= HIGHEST)))
     _finish(ax, "Infinite width")
     ax.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
 
 
 def _draw_width(ax: Axes, advice: Advice) -> None:
-    networks, handles = advice.networks, []
-    inks = looks.colors("activation", networks.activation.unique().tolist())
-    styles = dict(zip(sorted(networks.width.unique()), ("--", "-"), strict=False))
-    for name, of in networks.groupby("activation", sort=False):
-        # a normalised activation has the colour of the plain one
-        fill = "white" if name.startswith(NORMALIZED) else inks[name]
-        mark: Any = {"color": inks[name], "marker": "o", "markerfacecolor": fill}
-        for width, drawn in of.groupby("width"):
-            ax.plot(drawn.depth, drawn.kappa, linestyle=styles[width], markersize=3.5, **mark)
-            band: Any = {"color": inks[name], "alpha": 0.12, "linewidth": 0}
-            ax.fill_between(drawn.depth, drawn.low, drawn.high, **band)
-        handles.append(sample(looks.label("activation", name), **mark))
+    handles = _curves(ax, advice.networks, style="width", band=("low", "high"))
+    handles += samples("width", advice.networks.width, by="style")
     _finish(ax, f"Random networks, {advice.small_block} samples")
-    handles += [sample(f"width {width}", linestyle=style) for width, style in styles.items()]
     ax.legend(handles=handles, fontsize=6)
+
+
+def _curves(ax: Axes, data: pd.DataFrame, **look: Any) -> list[Line2D]:
+    """Draw kappa over depth and return a legend's samples; normalised activations are white."""
+    handles = []
+    for normalized, rows in data.groupby(data.activation.str.startswith(NORMALIZED)):
+        face: Any = {"markerfacecolor": "white"} if normalized else {}
+        curves(rows, x="depth", y="kappa", hue="activation", ax=ax, markersize=3.5, **face, **look)
+        handles += samples("activation", rows.activation, **face)
+    return handles
 
 
 def _finish(ax: Axes, title: str) -> None:

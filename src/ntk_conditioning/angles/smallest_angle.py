@@ -12,7 +12,6 @@ duplicates, by the accurate formula of `pair_angle`.
 """
 
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
@@ -237,7 +236,8 @@ class _Search:
             possible, left = bound >= least, len(rest) - 1 - block
             if left and GATHERING * int(possible.count_nonzero()) <= left * bound.numel():
                 pairs = torch.nonzero(possible)
-                return pairs, torch.cat([cosines(rows, columns, part) for part in _parts(pairs)])
+                parts = torch.split(pairs, GATHERED_AT_ONCE)
+                return pairs, torch.cat([cosines(rows, columns, part) for part in parts])
         pairs = torch.nonzero(possible)
         return pairs, total[pairs[:, 0], pairs[:, 1]]
 
@@ -257,7 +257,8 @@ class _Search:
         self._waiting.clear()
         self._floor = max([self._floor, *(float(exact.max()) - self._double for _, exact in close)])
         for pairs, exact in close:
-            for part in _parts(pairs[exact >= self._floor - self._double]):
+            closest = pairs[exact >= self._floor - self._double]
+            for part in torch.split(closest, GATHERED_AT_ONCE):
                 self._measure(part[self._undecided(part)])
 
     def _undecided(self, pairs: Tensor) -> Tensor:
@@ -283,10 +284,6 @@ class _Search:
         nearest = angles == angles.min()
         for angle, (i, j) in zip(angles[nearest].tolist(), pairs[nearest].tolist(), strict=True):
             self.best = min(self.best, (angle, i, j))
-
-
-def _parts(pairs: Tensor) -> Iterator[Tensor]:
-    return (pairs[part] for part in spans(len(pairs), GATHERED_AT_ONCE))
 
 
 def cosines(rows: GradientFactors, columns: GradientFactors, pairs: Tensor) -> Tensor:
