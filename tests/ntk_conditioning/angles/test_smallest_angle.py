@@ -289,6 +289,9 @@ def test_gradients_whose_squares_lose_digits_are_refused():
     x = torch.from_numpy(1e-160 * np.random.default_rng(3).standard_normal((5, 6)))
     with pytest.raises(NonFiniteGradientError, match="too small to square at 5"):
         min_angle(network(6, depth=2, width=8), x)
+    for scale in (1, 1e160):
+        with pytest.raises(NonFiniteGradientError, match="too small or too large to square"):
+            pair_angle(network(6, depth=2, width=8), *(x[:4] * scale * scale).split(2))
 
 
 def test_gradients_that_rounding_decides_are_refused():
