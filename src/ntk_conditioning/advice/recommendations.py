@@ -52,15 +52,13 @@ class Advice:
     `PREPARATIONS`, and ``gram`` kappa of the Gram matrix after it, None where it is singular.
 
     ``predictions`` are of kernels of infinite width, by preparation, activation (with its
-    ``phase``) and depth. ``kappa``, with ``kappa_error``, is measured on a block, missing where it
-    is not resolved; ``law`` is what the laws of large random matrices have there, from the samples'
-    mean, covariance and closest pair; ``kappa_of_all`` is of all different samples, kappa times how
-    the law grows with their number.
+    ``phase``) and depth: ``kappa``, with ``kappa_error``, on a block, missing where it is not
+    resolved; ``law``, what random matrices have there; and ``kappa_of_all`` different samples,
+    kappa times how the law grows with their number.
 
-    ``networks`` are random ones beside infinite width, on a small block, by activation, depth and
-    width, with their ``kappa``, a geometric mean, from ``low`` to ``high``; ``excess`` is over that
-    of infinite width, and ``trusted`` the width from which on it is within a factor of `TRUSTED`,
-    missing where none was found.
+    ``networks`` are random ones on a small block, by activation, depth and width: ``kappa``, a
+    geometric mean, from ``low`` to ``high``, its ``excess`` over infinite width, and ``trusted``,
+    the width from which on that is within a factor of `TRUSTED`, missing where none was found.
     """
 
     name: str
@@ -136,10 +134,7 @@ def advise(
 
 
 def _best_preparation(repaired: Sequence[Repaired]) -> str:
-    """Return the preparation with the fewest steps, or without labels with the lowest kappa.
-
-    One that changes samples must gain something for it.
-    """
+    """Return the preparation with the lowest cost, if it gains something over unit norms."""
     costs = {repair.repair: cost(repair) for repair in repaired}
     best = min(PREPARATIONS, key=lambda name: costs.get(name, math.inf))
     return best if costs[best] * WORTH < costs["unit_norm"] else "unit_norm"
@@ -207,9 +202,9 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
 
 
 def _trusted(excesses: Sequence[tuple[int, float]]) -> int | None:
-    """Return the width from which on the excess of kappa is trusted, if one is known.
+    """Return the width, of the drawn ones or above, from which on the excess is trusted, if known.
 
-    ln excess is taken to fall as a power of the width; no width below the drawn ones is returned.
+    ln excess is taken to fall as a power of the width.
 
     >>> _trusted([(128, 1.003), (512, 1.009)]), _trusted([(128, 1.5), (512, 0.95)])
     (128, 512)

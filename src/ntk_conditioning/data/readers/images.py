@@ -13,7 +13,6 @@ from ntk_conditioning.data.archives import (
     FormatError,
     open_unpacked,
     reading,
-    require_unpackable,
     tar_files,
 )
 from ntk_conditioning.data.samples import RawSamples
@@ -66,22 +65,20 @@ def read_svhn(x: Path, *, sha256: Collection[str]) -> RawSamples:
     Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for damage may crash
     SciPy; `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
     """
-    from scipy.io import loadmat, whosmat
+    from scipy.io import loadmat
 
     require_sha256(x, sha256 or ["that of its entry, which must be given"])
     with reading(x, "a MATLAB file of version 5 to 7"):
-        variables = {name: (kind, shape) for name, shape, kind in whosmat(x)}
-        n = variables.get("X", ("", (0,)))[1][-1]
-        if not n or [variables.get(name) for name in "Xy"] != [
-            ("uint8", (32, 32, 3, n)),
-            ("uint8", (n, 1)),
-        ]:
-            raise ContentError(
-                f"{x} holds {variables}, not X, uint8 of (32, 32, 3, n), and y, uint8 of (n, 1); "
-                "take a file of the cropped digits, *_32x32.mat"
-            )
-        require_unpackable(x, math.prod(variables["X"][1]), packed=x.stat().st_size)
         arrays = loadmat(x, variable_names=["X", "y"])
+    variables = {
+        name: (arrays[name].dtype.name, arrays[name].shape) for name in "Xy" if name in arrays
+    }
+    n = variables.get("X", ("", (0,)))[1][-1]
+    if not n or variables != {"X": ("uint8", (32, 32, 3, n)), "y": ("uint8", (n, 1))}:
+        raise ContentError(
+            f"{x} holds {variables}, not X, uint8 of (32, 32, 3, n), and y, uint8 of (n, 1); "
+            "take a file of the cropped digits, *_32x32.mat"
+        )
     digits = arrays["y"][:, 0]
     if len(wrong := np.flatnonzero((digits < 1) | (digits > 10))):
         raise ContentError(
