@@ -17,10 +17,9 @@ import pytest
 from ntk_conditioning.data.readers.images import FOLDER, read_cifar10, read_idx
 from ntk_conditioning.data.readers.tables import read_csv, read_npz
 from ntk_conditioning.data.samples import RawSamples
-from ntk_conditioning.data.speech.alignments import read_textgrid
 from ntk_conditioning.data.speech.corpus import decode
 from ntk_conditioning.errors import UserError
-from tests.ntk_conditioning.data.speech.corpora import INTERVALS, UTTERANCES, textgrid_bytes
+from tests.ntk_conditioning.data.speech.corpora import UTTERANCES
 from tests.support.sources import cifar_batches, idx_bytes, tar_bytes
 
 VARIANTS = 100
@@ -54,14 +53,6 @@ def read_flac(path: Path) -> RawSamples:
     return RawSamples(waveform, None, str(path), str(path))
 
 
-def read_phones(path: Path) -> RawSamples:
-    """Return a sound alignment, though a digit or a letter of a phone may have changed."""
-    alignment = read_textgrid(path)
-    assert (alignment.starts <= alignment.ends).all()
-    assert len(alignment.classes) == len(alignment.starts) <= len(INTERVALS)
-    return RawSamples(alignment.starts, alignment.classes, str(path), str(path))
-
-
 IDX = idx_bytes(X)
 read_features = partial(read_idx, y=None)
 IDX_GZ = gzip.compress(IDX, mtime=0)
@@ -75,7 +66,6 @@ GZIP = [0, 1, 2, *range(len(TAR_GZ) - 8, len(TAR_GZ))]  # gzip's own bytes
 LINES = [f"{a},{b / 7},{y}\n" for (a, b), y in zip(X[:, 0, :2], Y, strict=True)]
 CSV = ("a,b,label\n" + "".join(LINES)).encode()
 FLAC = UTTERANCES[0].read_bytes()
-TEXTGRID = textgrid_bytes()
 FORMATS = {
     # time and system in gzip's header
     "idx.gz": Format(IDX_GZ, read_features, range(len(IDX_GZ)), harmless=0.1),
@@ -87,7 +77,6 @@ FORMATS = {
     "csv": Format(CSV, partial(read_csv, labels="label"), range(len(CSV)), 1, exact=False),
     # what says nothing of the samples, such as the largest frame's size
     "flac": Format(FLAC, read_flac, [*range(42)] * (len(FLAC) // 126) + [*range(len(FLAC))], 0.15),
-    "TextGrid": Format(TEXTGRID, read_phones, range(len(TEXTGRID)), 0.6, exact=False),
 }
 
 
@@ -123,4 +112,4 @@ def test_flipped_bits_and_cuts(tmp_path, name):
     lengths |= {b + around for b in format.boundaries for around in (-1, 0, 1)}
     for length in lengths & {*range(len(format.content))}:
         samples = samples_or_none(tmp_path / "file", format.content[:length], format)
-        assert samples is None or name in ("csv", "TextGrid")
+        assert samples is None or name == "csv"
