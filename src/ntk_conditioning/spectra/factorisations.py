@@ -88,7 +88,6 @@ class InMemoryMatrix:
         return self._a
 
     def on_host(self) -> InMemoryMatrix:
-        """Return the matrix itself."""
         return self
 
     def _restore(self, shift: float) -> None:
@@ -101,29 +100,28 @@ class InMemoryMatrix:
 
 
 class DeviceMatrix:
-    """A symmetric tensor K (n, n) on a GPU, with Cholesky's factor beside it."""
+    """A symmetric tensor K (n, n) on a GPU, with Cholesky's factor beside it.
+
+    Its methods are those of `InMemoryMatrix`.
+    """
 
     def __init__(self, k: Tensor) -> None:
         self._k, self.n = k, len(k)
         self.diagonal: NDArray[Any] = k.diagonal().numpy(force=True)
 
     def multiply(self, v: Vector) -> Vector:
-        """Return K v."""
         return self._to_host(self._k @ self._to_device(v))
 
     def frobenius(self) -> float:
-        """Return the Frobenius norm of K."""
         return float(self._k.norm())
 
     def factor(self) -> bool:
-        """Compute Cholesky's factor of K, if there is one."""
         from torch.linalg import cholesky_ex
 
         self._root, info = cholesky_ex(self._k)
         return not int(info)
 
     def solve(self, v: Vector) -> Vector:
-        """Return K^-1 v, after `factor`."""
         from torch.linalg import solve_triangular  # cholesky_solve would copy the factor
 
         half = solve_triangular(self._root, self._to_device(v)[:, None], upper=False)
