@@ -1,8 +1,7 @@
 """Advice in sentences: what the numbers of `advise` mean for a user, and what to do first."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -28,14 +27,6 @@ WAYS = {
 }
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading and its sentences."""
-
-    title: str
-    sentences: Sequence[str]
-
-
 def number(value: float | None) -> str:
     """Return a number as one reads it, to three digits.
 
@@ -58,14 +49,14 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def in_words(advice: Advice) -> list[Section]:
-    """Return the advice: the samples, what to do first, depth, and width."""
-    return [
-        Section("Your samples", list(_samples(advice))),
-        Section("What to do first", list(_first(advice))),
-        Section("What depth does", list(_depth(advice))),
-        Section("How wide, and how deep", list(_width(advice))),
-    ]
+def in_words(advice: Advice) -> dict[str, list[str]]:
+    """Return the advice, sentences by heading: samples, what to do first, depth, and width."""
+    return {
+        "Your samples": list(_samples(advice)),
+        "What to do first": list(_first(advice)),
+        "What depth does": list(_depth(advice)),
+        "How wide, and how deep": list(_width(advice)),
+    }
 
 
 def _samples(advice: Advice) -> Iterator[str]:
