@@ -3,7 +3,6 @@
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -31,12 +30,19 @@ HIGHEST = 1e12
 def draw(advice: Advice) -> Figure:
     """Return the figure: repairs, depth at infinite width, depth at finite width."""
     use_theme()
-    figure, axes = plt.subplots(
+    figure, (left, middle, right) = plt.subplots(
         1, 3, figsize=(10.5, 3.4), gridspec_kw={"width_ratios": [1, 1.15, 1]}
     )
-    _draw_repairs(axes[0], advice)
-    _draw_depth(axes[1], advice)
-    _draw_width(axes[2], advice)
+    _draw_repairs(left, advice)
+    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
+    drawn = advised.assign(kappa=advised.kappa.where(advised.kappa <= HIGHEST))
+    handles = _draw_curves(middle, drawn, title="Infinite width")
+    middle.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
+    look = {"style": "width", "band": ("low", "high")}
+    title = f"Random networks, {advice.small_block} samples"
+    handles = _draw_curves(right, advice.networks, title=title, **look)
+    handles += samples("width", advice.networks.width, by="style")
+    right.legend(handles=handles, fontsize=6)
     return figure
 
 
@@ -54,36 +60,21 @@ def _draw_repairs(ax: Axes, advice: Advice) -> None:
     ax.set(xscale="log", xlim=(1, None), title="Preparation (ReLU, 1 layer)", xlabel=KAPPA)
 
 
-def _draw_depth(ax: Axes, advice: Advice) -> None:
-    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
-    handles = _curves(ax, advised.assign(kappa=advised.kappa.where(advised.kappa <= HIGHEST)))
-    _finish(ax, "Infinite width")
-    ax.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
+def _draw_curves(ax: Axes, data: pd.DataFrame, *, title: str, **look: Any) -> list[Line2D]:
+    """Draw kappa over depth and return a legend's samples; normalised activations are white.
 
-
-def _draw_width(ax: Axes, advice: Advice) -> None:
-    handles = _curves(ax, advice.networks, style="width", band=("low", "high"))
-    handles += samples("width", advice.networks.width, by="style")
-    _finish(ax, f"Random networks, {advice.small_block} samples")
-    ax.legend(handles=handles, fontsize=6)
-
-
-def _curves(ax: Axes, data: pd.DataFrame, **look: Any) -> list[Line2D]:
-    """Draw kappa over depth and return a legend's samples; normalised activations are white."""
+    An axis without any kappa has a word instead.
+    """
     handles = []
     for normalized, rows in data.groupby(data.activation.str.startswith(NORMALIZED)):
         face: Any = {"markerfacecolor": "white"} if normalized else {}
         curves(rows, x="depth", y="kappa", hue="activation", ax=ax, markersize=3.5, **face, **look)
         handles += samples("activation", rows.activation, **face)
-    return handles
-
-
-def _finish(ax: Axes, title: str) -> None:
-    """Label depth and kappa; an axis without any kappa has a word instead."""
-    if any(np.isfinite(line.get_ydata(orig=False)).any() for line in ax.get_lines()):
+    if data.kappa.notna().any():
         ax.set(xscale="log", yscale="log")
         plain_log(ax, "x")
     else:
         ax.text(0.5, 0.5, "not resolved", transform=ax.transAxes, ha="center", **NOTE)
         ax.set(xticks=[], yticks=[])
     ax.set(xlabel=DEPTH, ylabel=KAPPA, title=title)
+    return handles
