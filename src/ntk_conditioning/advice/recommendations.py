@@ -105,11 +105,11 @@ def advise(
             units = prepared(distinct, kind)
             units = units[units.any(axis=1)]
             place = DataPlace(name, units, min(block, len(units)))
-            of = activations if kind == preparation else activations[:1]
+            sigmas = activations if kind == preparation else activations[:1]
             pair = infinite.min_angle(units, depth=0, activation="linear")
             closest = 2 * math.sin(pair.angle / 2) ** 2
             predict = partial(_predictions, kind, place, closest, depths, seed)
-            rows += chain.from_iterable(team.map(predict, of))
+            rows += chain.from_iterable(team.map(predict, sigmas))
         samples = place.draw(seed)
         small = samples.z[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
         predictions = pd.DataFrame(rows).astype(dict.fromkeys(MISSING, float))
@@ -191,9 +191,9 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
     logs = {}
     for width in WIDTHS:
         rng = generator(seed, "init", depth)
-        found = spread(sampled_ntks(samples, **size, width=width, generator=rng))
-        if found.resolved == NETWORKS:
-            logs[width] = [math.exp(value or 0) for value in (found.mean, found.low, found.high)]
+        kappas = spread(sampled_ntks(samples, **size, width=width, generator=rng))
+        if kappas.resolved == NETWORKS:
+            logs[width] = [math.exp(log or 0) for log in (kappas.mean, kappas.low, kappas.high)]
     trusted = _trusted([(width, kappa / limit) for width, (kappa, _, _) in logs.items()])
     return [
         (sigma.name, depth, width, kappa, low, high, kappa / limit, trusted)

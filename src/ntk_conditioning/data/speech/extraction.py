@@ -51,8 +51,8 @@ def survey(
     frames: dict[Utterance, int] = {}
     short = unaligned = 0
     for utterance in progress(utterances(source, subset)):
-        rate, place = settings.sample_rate, utterance.source
-        length = count_samples(utterance.load(), source=place, sample_rate=rate)
+        flac, rate = utterance.load(), settings.sample_rate
+        length = count_samples(flac, source=utterance.source, sample_rate=rate)
         if alignments is not None and utterance.name not in alignments:
             unaligned += 1
         elif count := frame_count(length, settings):
