@@ -20,7 +20,6 @@ from ntk_conditioning.data.archives import (
     tar_files,
 )
 
-_HEADER = 42  # bytes of a FLAC file up to the end of its first metadata block
 _FLAC = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})\.flac")  # numbers of an int64
 
 
@@ -63,17 +62,15 @@ def count_samples(flac: bytes, *, source: str, sample_rate: int) -> int:
 
     Raises `FormatError` if it is no FLAC file, or not of one channel, 16 bits and ``sample_rate``.
     """
-    # The first metadata block (RFC 9639, section 8.2), 34 bytes from byte 8.
-    if len(flac) < _HEADER or flac[:4] != b"fLaC" or flac[4] & 0x7F or flac[5:8] != b"\0\0\x22":
-        raise FormatError(f"{source}: no FLAC file, it does not start with fLaC and its header")
-    header = int.from_bytes(flac[18:26], "big")  # rate 20, channels 3, bits 5, samples 36
-    rate, channels, bits = header >> 44, (header >> 41 & 0x7) + 1, (header >> 36 & 0x1F) + 1
-    if (rate, channels, bits) != (sample_rate, 1, 16):
+    with reading(source, "FLAC"):
+        info = soundfile.info(io.BytesIO(flac))
+    kind = (info.format, info.samplerate, info.channels, info.subtype)
+    if kind != ("FLAC", sample_rate, 1, "PCM_16"):
         raise FormatError(
-            f"{source}: {rate} Hz, {channels} channels, {bits} bits; LibriSpeech has "
-            f"{sample_rate} Hz, 1 channel, 16 bits"
+            f"{source}: {info.format}, {info.samplerate} Hz, {info.channels} channels, "
+            f"{info.subtype}; LibriSpeech has FLAC, {sample_rate} Hz, 1 channel, PCM_16"
         )
-    return header & 0xFFFFFFFFF
+    return int(info.frames)
 
 
 def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
@@ -86,8 +83,8 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     with reading(source, "FLAC"):
         waveform: NDArray[np.int16] = soundfile.read(io.BytesIO(flac), dtype="int16")[0]
     md5 = hashlib.md5(waveform.astype("<i2").tobytes(), usedforsecurity=False).digest()
-    unknown = flac[26:42] == bytes(16)
-    if len(waveform) != samples or not (unknown or flac[26:42] == md5):
+    # the header (RFC 9639, section 8.2) has 16 zeros where it does not know the MD5
+    if len(waveform) != samples or flac[26:42] not in (md5, bytes(16)):
         raise FormatError(
             f"{source}: its {len(waveform)} samples are not the {samples} of the header's MD5; "
             "fetch it again"

@@ -50,16 +50,16 @@ def test_a_file_in_the_wrong_place_is_named(tmp_path, new):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"RIFF" + bytes(60), "no FLAC file"),
-        (flac(NOISE)[:41], "no FLAC file"),
-        (flac(NOISE, rate=8000), "8000 Hz, 1 channels, 16 bits; LibriSpeech has 16000 Hz"),
+        (b"RIFF" + bytes(60), "cannot be read as FLAC"),
+        (flac(NOISE)[:41], "cannot be read as FLAC"),
+        (flac(NOISE, rate=8000), "8000 Hz, 1 channels, PCM_16; LibriSpeech has FLAC, 16000 Hz"),
         (flac(np.stack([NOISE, NOISE], axis=1)), "16000 Hz, 2 channels"),
-        (flac(NOISE / 1000, subtype="PCM_24"), "24 bits"),
+        (flac(NOISE / 1000, subtype="PCM_24"), "PCM_24"),
     ],
 )
 def test_another_kind_of_file_is_named(data, problem):
     for read in (count_samples, decode):
-        with pytest.raises(FormatError, match=rf"a\.flac: .*{re.escape(problem)}"):
+        with pytest.raises(FormatError, match=rf"a\.flac.*{re.escape(problem)}"):
             read(data, source="a.flac", sample_rate=RATE)
 
 
