@@ -77,4 +77,4 @@ def main(argv: cli.Argv = None) -> None:
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
     tables.write(args.output, "advice", rows)
     write_text(args.page, page)
-    cli.log.info("%s: %s", sections[1].title, " ".join(sections[1].sentences))
+    cli.log.info("what to do first: %s", " ".join(sections["What to do first"]))

@@ -1,7 +1,4 @@
-"""Missing kappas in statistics: larger than any number, since float64 does not resolve them.
-
-A mean, a maximum or a last value that one enters is missing, too; a median or a minimum may exist.
-"""
+"""Missing kappas in statistics: larger than any number, since float64 does not resolve them."""
 
 import math
 from typing import Any
