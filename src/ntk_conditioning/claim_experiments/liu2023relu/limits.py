@@ -1,19 +1,12 @@
 """Networks of growing width against the limits of Theorems 3.1, 4.1 and 4.4, and random matrices.
 
-At each width the deviation from the limit is taken over pairs of samples and seeds; how it falls
-with the width, and what it is at the largest, tells whether the limit is right. Gaussian matrices
-are those of Lemmas C.1, D.1, D.2 and D.3, and Eqs. (46) and (47).
-
-Theorem 4.5 ends at a pair so close that no unit tells it apart. A pair at angle theta lies on both
-sides of m theta/pi of m units' hyperplanes. Below one, the network is linear between the two: its
-gradient angle is theta times a constant near 1, and kappa grows as theta^-2 like the Gram matrix's,
-while at infinite width it grows as theta^-1.
+How a deviation from a limit falls with the width, and what it is at the largest, shows whether the
+limit is right. Gaussian matrices are those of Lemmas C.1 and D.1 to D.3, and Eqs. (46) and (47).
 """
 
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -44,7 +37,9 @@ DEVIATIONS = ("embedding_norm", "embedding_angle", "gradient_angle", "entries")
 NOISY, NOISY_WIDTHS, DRAWS = 2.5, (32, 64, 128), 8000  # radians; networks for each seed
 
 #: Close pairs: samples, their dimension, and angles.
-CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, [float(at) for at in np.geomspace(1e-7, 1.0, 15)]
+CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, np.geomspace(1e-7, 1.0, 15).tolist()
+#: The samples by the angle between the first and the last.
+CLOSE_ROWS = {at: [*range(CLOSE_N - 1), CLOSE_N - 1 + k] for k, at in enumerate(CLOSE_ANGLES)}
 
 #: Descent: samples, their dimension, width, steps, norm of the residuals, and steps over 1 / λ_max.
 FEW, FEW_D, WIDTH, STEPS, SMALL, SIZES = 8, 16, 256, 20, 1e-4, (0.5, 1.0)
@@ -57,10 +52,10 @@ TRIALS = 4000
 def networks(setting: Setting) -> Measurements:
     """Measure norms, angles and kernels of linear and ReLU networks at every width.
 
-    Printed and corrected limits: of the gradient's norm by Theorems 3.1 and 4.4 and by Eqs. (21)
-    and (39) of their proofs; of the kernel by Corollary 3.2, of a ReLU network its diagonal; and of
-    the cosine of delta_1(x) and delta_1(z) of a pair by Eq. (36), whose product runs to l' = L + 1,
-    and Eq. (37), to L - 1. The paper defines no theta^(L+1); here it is one more step of Eq. (9).
+    Limits are of the gradient's norm by Theorems 3.1 and 4.4 and by Eqs. (21) and (39) of their
+    proofs; of the kernel by Corollary 3.2, of a ReLU network its diagonal; and of the cosine of
+    delta_1(x) and delta_1(z) by Eqs. (36) and (37). The paper defines no theta^(L+1); here it is
+    one more step of Eq. (9).
     """
     kinds, widths = list(itertools.product(("linear", "relu"), setting.depths)), setting.widths
     values: dict[tuple[str, int, str, int], list[float]] = defaultdict(list)
@@ -94,9 +89,9 @@ def networks(setting: Setting) -> Measurements:
                 yield row("delta_cosine", mean, one_more, product, width=width, at=at)
 
 
-def _numbers(setting: Setting, copies: int) -> Iterator[int]:
-    """Yield the seeds of ``copies`` draws for each seed of the setting."""
-    return (seed + 1000 * copy for seed in setting.seeds for copy in range(copies))
+def _numbers(setting: Setting, copies: int) -> list[int]:
+    """Return the seeds of ``copies`` draws for each seed of the setting."""
+    return [seed + 1000 * copy for seed in setting.seeds for copy in range(copies)]
 
 
 def _measured(mlp: MLP, x: Array) -> dict[str, float]:
@@ -143,8 +138,7 @@ def _angles(k: Array) -> Array:
 def gradients(setting: Setting) -> Measurements:
     """Measure Eqs. (32) and (33) beside automatic differentiation, with two recursions of α̃.
 
-    The signs of α̃ decide which units pass a gradient on. Section 2 defines α̃^(l) by α^(l-1); the
-    proof of Theorem 4.4 recalls it as W^(l) α̃^(l-1), without the activation.
+    Section 2 defines α̃^(l) by α^(l-1); the proof of Theorem 4.4 recalls it as W^(l) α̃^(l-1).
     """
     width, depth = 32, 3
     for row, seed in grid(activation="relu", depth=depth, width=width, d=D, seed=setting.seeds):
@@ -175,8 +169,7 @@ def _outer_products(weights: list[Array], x: Array, rectified: bool) -> list[Arr
 def noise(setting: Setting) -> Measurements:
     """Measure m times the mean, over networks, of <α^(l)(x), α^(l)(z)> less its limit.
 
-    In the first layer the mean is the limit. The second layer's is taken exactly, given the first
-    (Lemma D.2), so that few networks suffice.
+    The second layer's mean is taken exactly, given the first (Lemma D.2).
     """
     first, second = (float(np.cos(theory.embedding_angle(NOISY, layer))) for layer in (1, 2))
     for seed in setting.seeds:
@@ -198,42 +191,39 @@ def noise(setting: Setting) -> Measurements:
 def close_pairs(setting: Setting) -> Measurements:
     """Measure gradient angles and kappa as one pair of N samples comes closer.
 
-    ``separation`` is phi / theta_in beside Theorem 4.4's. Only resolved kappas are
-    yielded; their exponent is that of angles so small that it has settled.
+    A pair at angle theta lies on both sides of m theta/pi of m units' hyperplanes. Below one, the
+    network is linear between the two: its gradient angle is theta times a constant near 1, and
+    kappa grows as theta^-2 like the Gram matrix's, at infinite width as theta^-1.
     """
     depths = sorted({min(setting.depths), max(setting.depths)})
     keys = {"activation": "relu", "n": CLOSE_N, "d": CLOSE_D}
     for row, depth, seed in grid(**keys, depth=depths, seed=setting.seeds):
-        x = on_sphere(seed, CLOSE_N, CLOSE_D)
-        moving = np.array([at_angle(x[0], x[1], at) for at in CLOSE_ANGLES])
-        kappas: dict[float, float | None] = {}
-        for at, second in zip(CLOSE_ANGLES, moving, strict=True):
-            x[1] = second  # which alone moves
-            kappas[at] = conditioning(infinite.ntk(x, depth=depth, activation="relu")).kappa
-            if (gram := conditioning_from_factor(x).kappa) is not None:
+        first, second, *others = on_sphere(seed, CLOSE_N, CLOSE_D)
+        moving = [at_angle(first, second, at) for at in CLOSE_ANGLES]
+        x = np.array([first, *others, *moving])
+        for at, rows in CLOSE_ROWS.items():
+            if (gram := conditioning_from_factor(x[rows]).kappa) is not None:
                 yield row("gram_kappa", gram, at=at)
-        yield from _resolved(kappas, row, largest=1e-2)
-        rest, still = np.delete(x, 1, axis=0), np.tile(x[0], (len(moving), 1))
+        kernel = infinite.ntk(x, depth=depth, activation="relu")
+        yield from _resolved_kappas(kernel, row, largest=1e-2)
+        pairs = torch.from_numpy(np.array([[first] * len(moving), moving]))
         for width in setting.widths:
             mlp = network(seed, CLOSE_D, depth=depth, width=width, activation="relu")
-            kernel = ntk(mlp, torch.from_numpy(np.concatenate([rest, moving]))).numpy()
-            angles = pair_angle(mlp, torch.from_numpy(still), torch.from_numpy(moving)).tolist()
-            for number, (at, phi) in enumerate(zip(CLOSE_ANGLES, angles, strict=True)):
+            for at, phi in zip(CLOSE_ANGLES, pair_angle(mlp, *pairs).tolist(), strict=True):
                 printed = float(theory.gradient_angle(at, depth)) / at
                 yield row("separation", phi / at, printed, at=at, width=width)
-                chosen = [*range(CLOSE_N - 1), CLOSE_N - 1 + number]
-                kappas[at] = conditioning(kernel[np.ix_(chosen, chosen)]).kappa
-            yield from _resolved(kappas, partial(row, width=width), largest=0.05 / (width * depth))
+            kernel, of_width = ntk(mlp, torch.from_numpy(x)).numpy(), partial(row, width=width)
+            yield from _resolved_kappas(kernel, of_width, largest=0.05 / (width * depth))
 
 
-def _resolved(
-    kappas: dict[float, float | None], row: partial[Measurement], *, largest: float
-) -> Measurements:
+def _resolved_kappas(kernel: Array, row: partial[Measurement], *, largest: float) -> Measurements:
     """Yield kappas, and the exponent with which they grow as angles fall, below the ``largest``."""
-    resolved = {at: kappa for at, kappa in kappas.items() if kappa is not None}
-    for at, kappa in resolved.items():
-        yield row("separation_kappa", kappa, at=at)
-    close = {at: kappa for at, kappa in resolved.items() if at < largest}
+    close = {}
+    for at, rows in CLOSE_ROWS.items():
+        if (kappa := conditioning(kernel[np.ix_(rows, rows)]).kappa) is not None:
+            yield row("separation_kappa", kappa, at=at)
+            if at < largest:
+                close[at] = kappa
     if len(close) > 2:
         yield row("separation_kappa_exponent", exponent(list(close), list(close.values())))
 
@@ -241,9 +231,8 @@ def _resolved(
 def slowest_descent(setting: Setting) -> Measurements:
     """Measure the rate of the loss L = |f - y|²/2 over those of Section 6, and over the exact one.
 
-    Those are (1 - η λ_min/2)^t and, for η = 1/λ_max, the (1 - 1/κ)^t of Eq. (13). Labels differ
-    from the outputs by a little of the kernel's last eigenvector, so that weights hardly move, and
-    each step multiplies the residuals by 1 - η λ_min: descent as slow as it can be.
+    Labels differ from the outputs by a little of the kernel's last eigenvector: weights hardly
+    move, and each step multiplies the residuals by 1 - η λ_min, as slow as descent can be.
     """
     keys = {"width": WIDTH, "n": FEW, "d": FEW_D}
     for row, seed, depth in grid(**keys, seed=setting.seeds, depth=setting.depths):
@@ -263,10 +252,9 @@ def slowest_descent(setting: Setting) -> Measurements:
 
 
 def gaussian_gram(setting: Setting) -> Measurements:
-    """Measure how A^T A / m of Lemma C.1 approaches the identity, entry by entry.
+    """Measure how A^T A / m of Lemma C.1 approaches the identity, and the probability of Eq. (47).
 
-    And the probability that Eq. (47) bounds, of a diagonal entry and eps of 1, 1.5 and 2 of its
-    standard deviations: Chebyshev's inequality divides the variance by eps², Eq. (47) by eps.
+    Chebyshev's inequality divides the variance by eps², Eq. (47) by eps.
     """
     deviations, identity = [], np.eye(COLUMNS)
     off = identity == 0
