@@ -1,8 +1,4 @@
-"""One layer of infinite width as a map σ̂ of correlations ρ, and many layers.
-
-Of one pair Lemmas 19 to 34, Theorem 11, Lemmas 35 and 36; of several samples Lemma 23, Schoenberg's
-theorem, Eq. (7) and Corollaries 6 and 10.
-"""
+"""One layer of infinite width as a map σ̂ of correlations ρ, and many layers."""
 
 import math
 from functools import partial
@@ -55,9 +51,9 @@ EQUAL_SIZES, EQUAL_SEPARATIONS = (2, 4), (0.25, 0.3, 0.5, 0.9)
 class CorrelationMap:
     """σ̂ of an activation, by name or itself; of samples of squared norm ``q``.
 
-    Of norm 1, ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
-    (Definition 2) and ``mu_tilde`` that of non-affinity (Definition 29); ``fixed_point`` is ρ̄ and
-    ``slope_at_one`` σ̂'(1) = E σ'(z)².
+    ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` and ``mu_tilde`` the coefficients of
+    non-linearity and non-affinity (Definitions 2 and 29), ``fixed_point`` is ρ̄ and
+    ``slope_at_one`` σ̂'(1).
     """
 
     def __init__(self, activation: Activation | str, q: float = 1.0) -> None:
@@ -98,9 +94,7 @@ class CorrelationMap:
 def normalized_maps(setting: Setting) -> Measurements:
     """Measure μ, and what one layer takes from ρ and from -ρ over what Lemmas 21 and 26 promise.
 
-    It takes 1 - σ̂(ρ), and 1 - σ̂'(ρ)/σ̂'(1), whose series in Lemma 26's proof has ρ^i for ρ^(i-1).
-    And Lemma 22: correlations after any number of layers over their bound; and after a layer less,
-    as the features of Section 3.1 are printed.
+    And correlations after any number of layers over Lemma 22's bound, and after a layer less.
     """
     for row, name in grid(activation=NORMALIZED):
         layer = CorrelationMap(name)
@@ -211,10 +205,7 @@ def slow_convergence(setting: Setting) -> Measurements:
 
 
 def eigenvalue_bound(setting: Setting) -> Measurements:
-    """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ).
-
-    δ is the smallest eigenvalue of K, the correlations of random samples.
-    """
+    """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ)."""
     layers = {name: CorrelationMap(name) for name in KERNEL_ACTIVATIONS}
     for row, seed, ratio, name in grid(n=N, seed=setting.seeds, at=RATIOS, activation=[*layers]):
         x = on_sphere(seed, N, round(ratio * N))
@@ -258,10 +249,8 @@ def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> 
 def equal_correlations(setting: Setting) -> Measurements:
     """Measure kappa - 1 of the NTK of equally correlated samples over its bounds.
 
-    By Corollary 6, as printed and by its proof, at depths L_2 and 5/2 L_2: as printed it falls from
-    2 L_2 on. And by Corollary 10 at 4 L_0 and 8 L_0. Correlations are 1 - δ, so that δ is the
-    separation of both Assumptions A and B. With r = Θ_12/Θ_11 kappa - 1 is n r/(1 - r), which keeps
-    its digits where the eigenvalues of Θ are equal up to rounding.
+    With r = Θ_12/Θ_11 it is n r/(1 - r), which keeps its digits where the eigenvalues are equal up
+    to rounding. Correlations are 1 - δ, so that δ is the separation of both Assumptions A and B.
     """
     for row, name, delta in grid(activation=EQUAL_ACTIVATIONS, at=EQUAL_SEPARATIONS):
         layer = CorrelationMap(name)

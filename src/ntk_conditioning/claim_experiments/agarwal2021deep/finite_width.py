@@ -1,14 +1,7 @@
 """Networks of finite width: correlations in random layers, and gradient descent.
 
-Section 5 and Theorem 52 are on embeddings scaled to norm 1 after every layer, by the paper's Π. A
-unit sees of two unit vectors two normal variables of their correlation: those are drawn, for many
-networks, in place of matrices.
-
-Lemma 43, Theorems 44, 45, 47, 50 and 51 are on descent on (1/n) Σ (f(x_i) - y_i)². With a_i the
-features (or gradients) of sample i and K their inner products, a step of size η multiplies the
-residuals by I - (2η/n) K. The factor 1/n is in the paper's loss and its update rule, but not in the
-step sizes that it prints: Θ(1/λ_max(K)), and Lee et al.'s 2/(λ_min + λ_max), which belongs to a sum
-of squares. ``printed`` steps are those, the others n/2 times as long.
+Descent is on (1/n) Σ (f(x_i) - y_i)²: a step of size η multiplies the residuals by I - (2η/n) K.
+The step sizes that the paper prints lack the factor n/2 of the ``scaled`` ones.
 """
 
 import math
@@ -59,10 +52,8 @@ TARGET = 1e-2  # of the loss, relative to the first, that stochastic descent is 
 def decay(setting: Setting) -> Measurements:
     """Measure m E ρ_h, m E (2/π) arcsin ρ_h and √m E|ρ_h| in deep layers, beside their limits.
 
-    Theorem 52 bounds |E ρ_h| by e^(-Ω(h)), and the proof of Theorem 15 takes that for E|ρ_h|. What
-    it needs is the mean agreement of signs, E sgn u sgn v = 2/π E arcsin ρ_h. A layer of width m
-    gives ρ' = (1 - μ) ρ + a_2² ρ² + …, and noise of variance 1/m. So m E ρ_h² tends to
-    1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal.
+    A layer of width m gives ρ' = (1 - μ) ρ + a_2² ρ² + …, and noise of variance 1/m. So m E ρ_h²
+    tends to 1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal.
     """
     for kind, (name, scale) in KINDS.items():
         series, limit = scaled(name, scale), CorrelationMap(name, scale**2)
@@ -88,11 +79,7 @@ def _factor(means: Array) -> float:
 
 
 def scaling(setting: Setting) -> Measurements:
-    """Measure Eq. (3) as printed, with 1/√m between Π and the next W, beside the proof's.
-
-    The proof takes ‖x^(h)‖² as (1/m) Σ σ²(w · x̂), with x̂ of norm 1. With another 1/√m a unit sees
-    variables of 1/m of that variance, where σ is a line: correlations of an odd σ then stay.
-    """
+    """Measure Eq. (3) as printed, with 1/√m between Π and the next W, beside the proof's."""
     width = WIDTHS[-1]
     for name, norm in KINDS.values():
         row = partial(Measurement, activation=name, depth=LAYERS, width=width)
@@ -104,8 +91,8 @@ def scaling(setting: Setting) -> Measurements:
 def concentration(setting: Setting) -> Measurements:
     """Measure how the width that Theorem 52's proof needs depends on μ, δ and L.
 
-    It wants |ρ_h - σ̂(ρ_(h-1))| <= δμ/4 in all of L layers, but for a probability of e^-L. As these
-    distances fall as 1/√m, a quantile q of them at one width m gives the width, m (4q/δμ)².
+    It wants |ρ_h - σ̂(ρ_(h-1))| <= δμ/4 in all L layers but for a probability of e^-L. A quantile q
+    of these distances at one width m gives the width, m (4q/δμ)².
     """
     for row, seed in grid(activation="erf", seed=setting.seeds):
         widths = [_needed(seed, 3.0, delta) for delta in SEPARATIONS]
@@ -129,10 +116,7 @@ def _needed(seed: int, scale: float, delta: float, depth: int | None = None) -> 
 
 
 def narrow(setting: Setting) -> Measurements:
-    """Measure how many layers take E ρ_h from 1 - δ to 1/4, over those of infinite width.
-
-    In networks of one width, whatever δ is; Theorem 52 asks for L/(μ²δ²). ``at`` is δ.
-    """
+    """Measure how many layers take E ρ_h from 1 - δ to 1/4, over those of infinite width."""
     for delta in CLOSE:
         needed = int(np.argmax(CorrelationMap("erf", 9.0).path(1 - delta) < 0.25))
         keys = {"activation": "erf", "depth": needed, "width": WIDTHS[-1], "at": delta}
@@ -153,7 +137,9 @@ def _paths(
 ) -> Array:
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation.
 
-    Of max(4, UNITS/width) networks, or ``networks`` times as many from streams of their own.
+    A unit sees two normal variables of the samples' correlation, which are drawn in place of
+    matrices. Of max(4, UNITS/width) networks, or ``networks`` times as many from streams of their
+    own.
     """
     rngs = [generator(seed, "init", number) for number in range(1, networks + 1) or [None]]
     sigma, count = activations.get(name), max(4, UNITS // width)
@@ -172,10 +158,7 @@ def _paths(
 
 
 def kernel_distance(setting: Setting) -> Measurements:
-    """Measure Lemma 43: how the largest |K_ij - K̄_ij| falls with the width and grows with depth.
-
-    The lemma's width grows as (4C)^(L+1), C >= 1, which lets the distance double at every layer.
-    """
+    """Measure Lemma 43: how the largest |K_ij - K̄_ij| falls with the width and grows with depth."""
     n, depths, limit = SIZES[0], (1, 2, 4, 8), CorrelationMap("erf")
     for row, seed in grid(activation="erf", n=n, d=D, seed=setting.seeds):
         x = on_sphere(seed, n, D)
@@ -212,8 +195,7 @@ def top_layer(setting: Setting) -> Measurements:
 def depth_of_samples(setting: Setting) -> Measurements:
     """Measure Theorem 44 at the depth L_1(n, δ) of the samples at hand: the rate of top layers.
 
-    And κ of the infinite-width NTK at their L_2(n, δ), at which Corollary 48 has it constant. The
-    width, poly(n, 1/δ), is 4 n² here, with which entries of K - K̄ fall as 1/n.
+    And κ of the infinite-width NTK at their L_2(n, δ). The width, poly(n, 1/δ), is 4 n² here.
     """
     mu = CorrelationMap("erf").mu
     for row, seed in grid(activation="erf", d=D, seed=setting.seeds):
@@ -252,10 +234,7 @@ def all_layers(setting: Setting) -> Measurements:
 
 
 def features(setting: Setting) -> Measurements:
-    """Measure Appendix E.3's assumption λ_min(AᵀA) > 0, of which it says that min loss = 0.
-
-    ``at`` is the number of random features over that of samples.
-    """
+    """Measure Appendix E.3's assumption λ_min(AᵀA) > 0, of which it says that min loss = 0."""
     n = 32
     for seed in setting.seeds:
         rng = generator(seed, "data")
@@ -271,10 +250,7 @@ def features(setting: Setting) -> Measurements:
 def stochastic(setting: Setting) -> Measurements:
     """Measure Theorems 51 and 45: steps of stochastic descent to a loss of TARGET, in the mean.
 
-    Steps are 1/(2β), on one sample each, and a round of 8nβ/λ_min ends in the mean of its iterates,
-    as the proof has it. After log2(1/TARGET) rounds ``sgd_loss`` is what is left over TARGET.
-    ``sgd_steps_exponent`` is of the steps that the mean loss of the last iterate needs to reach
-    TARGET; Theorem 45 puts it at 0, by a λ_min of Ω(n). ``sgd_lambda_min`` is λ_min.
+    Steps are 1/(2β), on one sample each, and a round of 8nβ/λ_min ends in the mean of its iterates.
     """
     needed, smallest = [], []
     for row, n in grid(activation=ACTIVATION, depth=DEPTH, width=WIDTH, n=MANY):

@@ -1,8 +1,7 @@
-"""Minimum-norm interpolation with the top layer's kernel: Theorem 16, Lemmas 54 and 55.
+"""Minimum-norm interpolation with the top layer's kernel, and features of one layer.
 
-Samples are uniform on the sphere in D dimensions, so that covariance operators and best predictors
-follow from means over one correlation t, by Gauss and Jacobi's rule. And features of one layer of
-plain ReLUs and of others: Theorems 56 and 58, Lemma 57.
+Samples are uniform on the sphere in D dimensions: covariance operators and best predictors follow
+from means over one correlation t, by Gauss and Jacobi's rule.
 """
 
 import math
@@ -54,8 +53,7 @@ def covariance(setting: Setting) -> Measurements:
 def interpolation_depth(n: int, mu: float) -> int:
     """Return the depth that Lemma 54 asks for with ``n`` samples; Theorem 16 asks it with n².
 
-    By a union bound over pairs, whose cosines' squares follow a beta distribution; so the depth may
-    be a few layers more than needed.
+    By a union bound over pairs, whose cosines' squares follow a beta distribution.
     """
     pairs = n * (n - 1) / 2
     tail = min(GAMMA / pairs, 1.0) if pairs else 1.0
@@ -74,8 +72,7 @@ def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> list[float]:
 def excess_risk(setting: Setting) -> Measurements:
     """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
 
-    Printed is log(n/γ)/n · |v*|², which is 0 for pure noise. In less deep networks also Lemma 55
-    and Eqs. (25) and (26): v*ᵀBv* <= ‖Σ‖ |v*|² and εᵀCε <= ‖Σ‖ |ε|² / λ_min.
+    In less deep networks also Lemma 55 and Eqs. (25) and (26).
     """
     layer, excesses = CorrelationMap(ACTIVATION), []
     eigenvalues = {less: _operator_eigenvalues(layer, less) for less in LESS_DEEP}
@@ -108,10 +105,7 @@ def excess_risk(setting: Setting) -> Measurements:
 
 
 def noise_square(setting: Setting) -> Measurements:
-    """Measure |ε|² where all y_i are -1, which Eq. (26) is to bound.
-
-    Labels are 1 with probability 0.9 and else -1, and Φ = 1, so that v* is their mean.
-    """
+    """Measure |ε|² where all y_i are -1, which Eq. (26) is to bound."""
     for row, n in grid(n=SIZES):
         features, best, y = np.ones((n, 1)), np.array([0.9 - 0.1]), np.full(n, -1.0)
         square, bound = np.sum((y - features @ best) ** 2), n * (1 + best @ best)
@@ -145,10 +139,7 @@ def _risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: int) -> l
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:
-    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³.
-
-    For two or three samples on an arc that come closer, and for more at equal distances.
-    """
+    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³."""
     layer = CorrelationMap("relu")
     for n, power in ((2, 1.0), (3, 1.5)):
         smallest = []
@@ -172,12 +163,7 @@ def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
 
 
 def one_layer_kernel(setting: Setting) -> Measurements:
-    """Measure Theorem 58: the rank of one layer's kernel in a plane, and Σ a_k² over odd k >= 3.
-
-    The theorem wants infinitely many even and infinitely many odd Hermite coefficients. As
-    |ρ_ij| < 1, the matrices of ρ_ij^k tend to the identity, so that infinitely many of any parity
-    do.
-    """
+    """Measure Theorem 58: the rank of one layer's kernel in a plane, and Σ a_k² over odd k >= 3."""
     angles = math.pi * np.arange(IN_PLANE) / IN_PLANE  # no two of them opposite
     gram = np.minimum(np.cos(np.subtract.outer(angles, angles)), 1.0)
     for sigma in map(activations.get, (*BOTH_PARITIES, *ONE_PARITY, QUADRATIC)):
@@ -192,9 +178,8 @@ def good_event(setting: Setting) -> Measurements:
     """Measure Lemma 57 for random samples, and what the proof of Theorem 56 says of its event E.
 
     The event G is that |w·x_1| <= √δ/(10n) while all other |w·x_i| > √δ/(4n); its probability is
-    that of the first, times the frequency of the rest given it, over √δ/(50n). E is that
-    θ|z| lies in [√δ/(9n), √δ/(5n)], with probability at least 0.2, with the proof's θ = √δ/(5n) or
-    Lemma 57's θ = δ^(1/4)/(5n). ``at`` is δ.
+    that of the first, times the frequency of the rest given it. E is that θ|z| lies in [√δ/(9n),
+    √δ/(5n)]. ``at`` is δ.
     """
     for row, seed in grid(n=N, d=D, seed=setting.seeds):
         rng = generator(seed, "data")

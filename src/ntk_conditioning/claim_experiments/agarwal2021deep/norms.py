@@ -1,8 +1,4 @@
-"""Samples of any norms: the length map σ̂_l(γ) = E σ(√γ z)², and correlations beside it.
-
-Theorem 37, Lemmas 39 and 40, Eqs. (14) and (15), Appendix D.4; Lemma 41 and Theorem 42 on odd
-activations; Theorem 59 on NormReLU.
-"""
+"""Samples of any norms: the length map σ̂_l(γ) = E σ(√γ z)², and correlations beside it."""
 
 import itertools
 import math
@@ -54,8 +50,8 @@ EQUAL, BEYOND = 50, 500
 def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike) -> Array:
     """Return σ̂_c(x, y) over the root of σ̂_c(x, x) σ̂_c(y, y), for any norms and a smooth σ.
 
-    ``q`` and ``q2`` are squared norms and ``rho`` correlations, all (n,). By Gauss and Hermite's
-    rule, right to 1e-9 for squared norms up to 4.
+    ``q`` and ``q2`` are squared norms, ``rho`` correlations, all (n,). Right to 1e-9 for squared
+    norms up to 4.
     """
     sigma = activations.get(activation)
     u, v, mass = _plane()
@@ -120,10 +116,7 @@ def shape(setting: Setting) -> Measurements:
 def hermite_basis(setting: Setting) -> Measurements:
     """Measure Lemma 40: E h_i^γ(z) h_j^γ'(z') of correlated variables of variances γ and γ'.
 
-    The lemma gives ρ^j for i = j, else 0; ``n`` is i and ``d`` is j. Eq. (14) prints
-    exp(tz - γ² t²/2), whose H_2 is z² - γ²; with γ for γ² it is z² - γ. Its proof prints ‖u‖ = γ
-    for ‖u‖² = γ, in E exp(sz + tz'). Eqs. (15) and (16) sum an activation's coefficients. ``at`` is
-    γ', and γ is 1/2.
+    ``n`` is i, ``d`` is j, ``at`` is γ', and γ is 1/2. Eq. (14) and the proof print γ² for γ.
     """
     nodes, weights = hermite_e.hermegauss(24)
     weights = np.outer(weights, weights) / (2 * math.pi)
@@ -170,8 +163,7 @@ def _polynomials(z: Array, gamma: float, power: int) -> Array:
 def shifted_relu(setting: Setting) -> Measurements:
     """Count fixed points of the length map of max(x, 0) - 1, Appendix D.4's counter-example.
 
-    At E σ² = 1, which the paper assumes throughout, where the map's least slope and the largest
-    distance from 1 after many layers follow, and in Poole et al.'s setting of any variance, ``at``.
+    At E σ² = 1, which the paper assumes, and in Poole et al.'s setting of any variance, ``at``.
     """
     gamma = np.geomspace(1e-3, 1e9, 250)  # 1 is not among them
     ratios = length_map(SHIFTED, gamma) / gamma
@@ -219,8 +211,7 @@ def near_norm_one(setting: Setting) -> Measurements:
 def many_layers(setting: Setting) -> Measurements:
     """Measure Theorem 42: correlations beyond layer L̂ = log(…)/α_σ over their bound B_{μ/2}.
 
-    Also how far squared norms are from 1 from L̂ on, over the μ/4 that the proof wants; and from
-    the α_σ log(…) that Theorem 12 prints. ``at`` is δ.
+    And how far squared norms are from 1, from there on and from Theorem 12's α_σ log(…), over μ/4.
     """
     for row, name, delta in grid(activation=ODD, at=DELTAS):
         alpha, layer = contraction(name), CorrelationMap(name)
@@ -245,10 +236,7 @@ def many_layers(setting: Setting) -> Measurements:
 
 
 def normrelu(setting: Setting) -> Measurements:
-    """Measure Theorem 59: correlations from layer L̂ on over their bound, the largest over pairs.
-
-    And the largest rise of |ρ| above its start, which the proof bounds by δ'. ``at`` is 1 - ρ.
-    """
+    """Measure Theorem 59: correlations from layer L̂ on over their bound, the largest over pairs."""
     layer = CorrelationMap("normrelu")
     firsts = [math.ceil(2 / ALPHA * math.log(3 / min(each, layer.mu / 4))) for each in EPSILONS]
     sigma, q, every = activations.get("normrelu"), NORMS, slice(0, len(NORMS))

@@ -1,9 +1,7 @@
 """Quadratic terms and Hessians: of sub-models that share no weights, of neurons, of deep networks.
 
-Theorem 1, Corollary 1 and normal weights of Appendix A: sub-models are neurons g = v σ(w·x/sqrt(d))
-with v fixed or free, in the assembly of Eq. (4) with s(m) = sqrt(m). The quadratic term is what is
-left of the assembly without its expansion to first order, so that no Hessian is needed. Theorems 2
-and 4, and Appendix E.
+Sub-models are neurons g = v σ(w·x/sqrt(d)), v fixed or free, in the assembly of Eq. (4) with s(m) =
+sqrt(m). A quadratic term is what is left of it without its expansion to first order.
 """
 
 import math
@@ -50,9 +48,8 @@ LANCZOS = {"tol": 1e-2, "ncv": 10}
 def theorem_1(setting: Setting) -> Measurements:
     """Measure the largest |quadratic term| over its bound, Eq. (5), in random assemblies.
 
-    Half of the changes move a single sub-model. Weights v are 1, of ±1, or free from there, when β
-    is that in the ball. Also the least median over maximum of the |g_i|, of which Assumption 1
-    wants a bound.
+    Half of the changes move a single sub-model. Weights v are 1, ±1, or free from there. Also the
+    least median over maximum of the |g_i|, of which Assumption 1 wants a bound.
     """
     kinds = ("ones", "signs", "free")
     for seed in setting.seeds:
@@ -135,12 +132,7 @@ def two_layer_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generato
 
 
 def lemma_2(setting: Setting) -> Measurements:
-    """Measure how often the largest of m normal variables is above log m, and its mean.
-
-    Lemma 2 has the probability 1 - 2 e^(-log²m/2 + log m), which says nothing where it is negative,
-    that it is not. The mean does not exceed sqrt(2 log(2m)), by the exponential moments, which is
-    below log m from m = 10 on.
-    """
+    """Measure how often the largest of m normal variables is above log m, and its mean."""
     rng = generator(setting.seeds[0], "init")
     for row, count in grid(width=COUNTS, n=TRIALS):
         log = math.log(count)
@@ -194,9 +186,7 @@ def remark_1(setting: Setting) -> Measurements:
 def level_sets(setting: Setting) -> Measurements:
     """Measure how straight a neuron's level sets are, and how near its Hessian is to c n n^T.
 
-    Of neurons after layers of m: exponents of how far the set is from its tangent plane, and of the
-    norm of the Hessian less c n n^T over that of the gradient. ``hessian_slope`` is c over β, that
-    of a linear z.
+    ``hessian_slope`` is c over β, that of a linear z.
     """
     for row, name, depth, seed in grid(activation=MILD, depth=(2, 3), seed=setting.seeds):
         bends, rests = [], []
@@ -251,8 +241,7 @@ def _network(kind: str, width: int, activation: str, seed: int) -> tuple[Feedfor
 def theorem_4(setting: Setting) -> Measurements:
     """Measure the largest |quadratic term| found with the last layer fixed.
 
-    As multiples of the bound of Eq. (19), with R, and of that with R²; β is that of neurons with
-    linear z, as Theorem 2 takes them. ``at`` is the radius.
+    Over the bound of Eq. (19), with R, and over that with R². ``at`` is the radius.
     """
     for kind, width in (("two_layer", 64), ("deep", 64), ("sequential", 16)):
         for row, name, seed in grid(activation=ACTIVATIONS, width=width, seed=setting.seeds):

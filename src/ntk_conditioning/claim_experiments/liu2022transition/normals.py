@@ -1,9 +1,6 @@
 """Normals of neurons' level sets, which are their gradients, and the norms behind their angles.
 
-How orthogonal and how constant normals are: Remark 4, Eqs. (11), (12), (15), (18) and (22), Theorem
-3, Corollary 2 and Figure 3, in networks at their start on a sample of norm sqrt(d). The norms of
-Appendices C and D: Lemmas 1 and 3 to 5, Eqs. (23) to (28) and (36). ``depth`` of a measurement is
-the hidden layer.
+In networks at their start on a sample of norm sqrt(d). ``depth`` is the hidden layer.
 """
 
 import math
@@ -114,8 +111,7 @@ def bottleneck(setting: Setting) -> Measurements:
 def equation_18(setting: Setting) -> Measurements:
     """Measure sum (δ·n_i)² / |δ|²: the largest, which is the norm of the matrix of cosines.
 
-    Also that of δ along the output's gradient, and of few neurons after a layer that widens. The
-    rates are of the excess over 1.
+    Also that of δ along the output's gradient, and of few neurons after a layer that widens.
     """
     before = [width**2 // WIDTHS[0] for width in WIDTHS]
     for row, seed in grid(activation="tanh", seed=setting.seeds):
@@ -180,9 +176,7 @@ def moved(net: FeedforwardNet, x: Tensor) -> FeedforwardNet:
 def lemma_1(setting: Setting) -> Measurements:
     """Measure the products of partial gradients in [m, m, m]: root mean square over pairs, rate.
 
-    The mean square stands beside that of Eq. (23) for normal w, |grad α (grad α)^T|_F²/m². Given a
-    neuron's a_j = grad α (grad α)^T w_j the variance is |a_j|²/m², whose largest is over Appendix
-    C's 5C²/m, with C the norm that Lemma 3 bounds.
+    Given a neuron's a_j = grad α (grad α)^T w_j the variance is |a_j|²/m².
     """
     for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
         roots = []
@@ -208,9 +202,8 @@ def lemma_1(setting: Setting) -> Measurements:
 def lemma_3(setting: Setting) -> Measurements:
     """Measure |grad α (grad α)^T| and |α| in [m, m, m]: Eq. (27), and their powers of m.
 
-    C_α² is the largest |α|²/m of all layers, the sample's 1 included. For hidden layer l, the
-    paper's l - 1, the bound is L_σ² C_α² times the sum over k < l of (9 L_σ²)^k. The last line of
-    Eq. (27) has l (9 L_σ²)^l for that sum, which is no less only if 9 L_σ² >= 1.
+    C_α² is the largest |α|²/m of all layers. The last line of Eq. (27) prints l (9 L_σ²)^l for a
+    sum.
     """
     for row, name, seed in grid(activation=(*ACTIVATIONS, "sigmoid"), seed=setting.seeds):
         norms, lengths = [], []
@@ -231,10 +224,7 @@ def lemma_3(setting: Setting) -> Measurements:
 
 
 def equation_24(setting: Setting) -> Measurements:
-    """Measure |grad α (grad α)^T| in [m, m, m] over the sum of Eq. (24), whose norms are measured.
-
-    |dα/dW|² is the largest σ'² times |α|²/m of the layer before, dα/dα is σ' W/sqrt(m).
-    """
+    """Measure |grad α (grad α)^T| in [m, m, m] over the sum of Eq. (24), whose norms are measured."""
     widths = (WIDTHS[0], WIDTHS[2])
     for row, name, seed, width in grid(activation=ACTIVATIONS, seed=setting.seeds, width=widths):
         net, x = network((width,) * 3, name, seed)
@@ -305,10 +295,7 @@ def lengths(setting: Setting) -> Measurements:
 
 
 def cross_term(setting: Setting) -> Measurements:
-    """Measure Appendix D's term of both layers over Eq. (36), and that of the last layer, 0.
-
-    By dense Hessians, for a change of norm 1 in all: half of the norm of the mixed block.
-    """
+    """Measure Appendix D's term of both layers over Eq. (36), and that of the last layer, 0."""
     for row, seed, name in grid(seed=setting.seeds, activation=ACTIVATIONS, width=FEW):
         rng = generator(seed, "init")
         net = draw_network(3, [FEW, FEW], activation=name, generator=rng)

@@ -55,11 +55,7 @@ def close_rows(setting: Setting) -> Measurements:
 
 
 def row_norms(setting: Setting) -> Measurements:
-    """Measure Appendix B's c <= λ_max <= C for rows of norms from c to C, at several scales.
-
-    Orthogonal rows of one norm attain the bound c² from below, parallel rows the sum of all squared
-    norms from above.
-    """
+    """Measure Appendix B's c <= λ_max <= C for rows of norms from c to C, at several scales."""
     for row, seed, scale in grid(n=N, seed=setting.seeds, at=SCALES):
         rows = scale * _rows(seed, N, 4 * N)
         lengths = np.linalg.norm(rows, axis=1)
@@ -77,9 +73,8 @@ def row_norms(setting: Setting) -> Measurements:
 def shallow(setting: Setting) -> Measurements:
     """Measure Theorem 5.1: the kernel G * (1 - theta/pi) of Eq. (12)'s network beside G.
 
-    Only the first layer is trained. A sample at right angles to all others is an eigenvector of
-    both: the longest has λ_max, the shortest λ_min. With more samples than dimensions G is
-    singular, and λ_min is measured in units of its rounding.
+    A sample at right angles to all others is an eigenvector of both. With more samples than
+    dimensions G is singular, and λ_min is measured in units of its rounding.
     """
     for row, seed in grid(activation="relu", depth=1, n=N, seed=setting.seeds):
         crowded = conditioning(_shallow(_rows(seed, N, N // 4)))
@@ -112,9 +107,8 @@ def _shallow(x: Array) -> Array:
 def dimensions(setting: Setting) -> Measurements:
     """Compare ReLU networks with the Gram matrix for n samples on the sphere of dimension d.
 
-    Gradients have a mean cosine c > 0 even for inputs at right angles: the kernel has one
-    eigenvalue of about 1 + (n - 1) c, the spike, and a bulk that is better conditioned than the
-    Gram matrix.
+    Gradients have a mean cosine c > 0: the kernel has one eigenvalue of about 1 + (n - 1) c, the
+    spike.
     """
     # of many samples, and alike for all seeds
     for row, seed, n in grid(activation="relu", seed=setting.seeds[:3], n=NUMBERS):
@@ -156,11 +150,7 @@ def inputs(setting: Setting) -> Measurements:
 
 
 def linear(setting: Setting) -> Measurements:
-    """Condition linear networks of finite width on orthonormal samples, n and d varied apart.
-
-    Gaussian weights look the same from all directions, so that the law of kappa depends on the
-    samples through the Gram matrix alone: here the identity, whatever d.
-    """
+    """Condition linear networks of finite width on orthonormal samples, n and d varied apart."""
     logs: dict[tuple[int, int], list[tuple[float, float]]] = {
         (seed, depth): [] for seed in setting.seeds for depth in setting.depths
     }

@@ -1,7 +1,6 @@
 """Networks of growing width against the limits of Theorems 3.1, 4.1 and 4.4, and random matrices.
 
-How a deviation from a limit falls with the width, and what it is at the largest, shows whether the
-limit is right. Gaussian matrices are those of Lemmas C.1 and D.1 to D.3, and Eqs. (46) and (47).
+The paper's claims say which measured, printed and corrected values are compared.
 """
 
 import itertools
@@ -50,13 +49,7 @@ TRIALS = 4000
 
 
 def networks(setting: Setting) -> Measurements:
-    """Measure norms, angles and kernels of linear and ReLU networks at every width.
-
-    Limits are of the gradient's norm by Theorems 3.1 and 4.4 and by Eqs. (21) and (39) of their
-    proofs; of the kernel by Corollary 3.2, of a ReLU network its diagonal; and of the cosine of
-    delta_1(x) and delta_1(z) by Eqs. (36) and (37). The paper defines no theta^(L+1); here it is
-    one more step of Eq. (9).
-    """
+    """Measure norms, angles and kernels of linear and ReLU networks at every width."""
     kinds, widths = list(itertools.product(("linear", "relu"), setting.depths)), setting.widths
     values: dict[tuple[str, int, str, int], list[float]] = defaultdict(list)
     for width, number in itertools.product(widths, _numbers(setting, COPIES)):
@@ -136,10 +129,7 @@ def _angles(k: Array) -> Array:
 
 
 def gradients(setting: Setting) -> Measurements:
-    """Measure Eqs. (32) and (33) beside automatic differentiation, with two recursions of α̃.
-
-    Section 2 defines α̃^(l) by α^(l-1); the proof of Theorem 4.4 recalls it as W^(l) α̃^(l-1).
-    """
+    """Measure Eqs. (32) and (33) beside automatic differentiation, with two recursions of α̃."""
     width, depth = 32, 3
     for row, seed in grid(activation="relu", depth=depth, width=width, d=D, seed=setting.seeds):
         x, mlp = _pairs(seed)[:1], network(seed, D, depth=depth, width=width, activation="relu")
@@ -153,7 +143,9 @@ def gradients(setting: Setting) -> Measurements:
 
 
 def _outer_products(weights: list[Array], x: Array, rectified: bool) -> list[Array]:
-    """Return the gradients by all weights of Eqs. (32) and (33)."""
+    """Return the gradients of Eqs. (32) and (33); α̃^(l) is W^(l) α^(l-1) or, if not ``rectified``,
+    W^(l) α̃^(l-1).
+    """
     scale = math.sqrt(2 / len(weights[0]))
     alphas, before, signs = [x], x, []
     for weight in weights[:-1]:
@@ -167,10 +159,7 @@ def _outer_products(weights: list[Array], x: Array, rectified: bool) -> list[Arr
 
 
 def noise(setting: Setting) -> Measurements:
-    """Measure m times the mean, over networks, of <α^(l)(x), α^(l)(z)> less its limit.
-
-    The second layer's mean is taken exactly, given the first (Lemma D.2).
-    """
+    """Measure m times the mean, over networks, of <α^(l)(x), α^(l)(z)> less its limit."""
     first, second = (float(np.cos(theory.embedding_angle(NOISY, layer))) for layer in (1, 2))
     for seed in setting.seeds:
         rng, means = generator(seed, "init"), []
@@ -192,8 +181,7 @@ def close_pairs(setting: Setting) -> Measurements:
     """Measure gradient angles and kappa as one pair of N samples comes closer.
 
     A pair at angle theta lies on both sides of m theta/pi of m units' hyperplanes. Below one, the
-    network is linear between the two: its gradient angle is theta times a constant near 1, and
-    kappa grows as theta^-2 like the Gram matrix's, at infinite width as theta^-1.
+    network is linear between the two, and kappa grows as theta^-2 like the Gram matrix's.
     """
     depths = sorted({min(setting.depths), max(setting.depths)})
     keys = {"activation": "relu", "n": CLOSE_N, "d": CLOSE_D}
@@ -229,11 +217,7 @@ def _resolved_kappas(kernel: Array, row: partial[Measurement], *, largest: float
 
 
 def slowest_descent(setting: Setting) -> Measurements:
-    """Measure the rate of the loss L = |f - y|²/2 over those of Section 6, and over the exact one.
-
-    Labels differ from the outputs by a little of the kernel's last eigenvector: weights hardly
-    move, and each step multiplies the residuals by 1 - η λ_min, as slow as descent can be.
-    """
+    """Measure the rate of the loss |f - y|²/2 over those of Section 6, and over the exact one."""
     keys = {"width": WIDTH, "n": FEW, "d": FEW_D}
     for row, seed, depth in grid(**keys, seed=setting.seeds, depth=setting.depths):
         x = torch.from_numpy(on_sphere(seed, FEW, FEW_D))
@@ -252,10 +236,7 @@ def slowest_descent(setting: Setting) -> Measurements:
 
 
 def gaussian_gram(setting: Setting) -> Measurements:
-    """Measure how A^T A / m of Lemma C.1 approaches the identity, and the probability of Eq. (47).
-
-    Chebyshev's inequality divides the variance by eps², Eq. (47) by eps.
-    """
+    """Measure how A^T A / m of Lemma C.1 approaches the identity, and Eq. (47)'s probability."""
     deviations, identity = [], np.eye(COLUMNS)
     off = identity == 0
     for row, m in grid(width=HEIGHTS, d=COLUMNS):

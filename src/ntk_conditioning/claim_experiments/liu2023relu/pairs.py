@@ -1,8 +1,6 @@
 """Two samples and ReLU networks of infinite width: angles of embeddings and gradients, and kappa.
 
-The g of Eq. (8): Proposition A.1, Theorem A.2 and Corollary 4.3; gradients: Figure 1, Theorem 4.5,
-Remark 4.6 and Section 7; kappa: Theorem 5.2 and the Eq. (44) of its proof. `theory` sums 1 - cos,
-so that angles whose cosine is 1 in floats can be tried.
+`theory` sums 1 - cos, so that angles whose cosine is 1 in floats can be tried.
 """
 
 import math
@@ -75,11 +73,7 @@ def _up_to(low: int, high: int) -> float:
 
 
 def gradient_expansion(setting: Setting) -> Measurements:
-    """Measure the coefficients of theta and theta² in cos φ / cos θ, of the proof of Theorem 4.5.
-
-    Its last line prints L/2 for that of theta. Its step (c) expands in theta^(l') and means
-    theta^(0), as the next line has it.
-    """
+    """Measure the coefficients of theta and theta² in cos φ / cos θ, proof of Theorem 4.5."""
     for row, depth, theta in grid(depth=setting.depths, at=(1e-3, 1e-5, 1e-7)):
         coefficient = _cosine_fall(theta, float(theory.gradient_angle(theta, depth)))
         yield row("gradient_cosine_coefficient", coefficient, depth / 2, depth / (2 * math.pi))
@@ -94,8 +88,7 @@ def gradient_expansion(setting: Setting) -> Measurements:
 def joint_limits(setting: Setting) -> Measurements:
     """Measure how the remainders of Corollary 4.3 and Theorem 4.5 grow with L at θ = L^(-3/2).
 
-    Both allow angles of o(1/L). Of Corollary 4.3 the remainder is taken over θ², of Theorem 4.5
-    over θ cos θ: each falls if it is what it is printed as, o(θ²) and o(θ).
+    They are taken over θ² and θ cos θ: each falls if it is the o(θ²) or o(θ) that is printed.
     """
     embedding, gradient = [], []
     for depth in DEEP:
@@ -118,8 +111,7 @@ def _cosine_fall(theta: float, phi: float) -> float:
 def infinite_depth(setting: Setting) -> Measurements:
     """Measure where the gradient angle goes in deep networks, and kappa of random samples.
 
-    Section 7 expects 90 degrees and kappa 1. With theta^(l) ~ 3 pi/l the products of Eq. (10) tend
-    to (l/L)³, whose mean is 1/4.
+    With theta^(l) ~ 3 pi/l the products of Eq. (10) tend to (l/L)³, whose mean is 1/4.
     """
     limit = math.degrees(math.acos(0.25))
     x = on_sphere(setting.seeds[0], SAMPLES, SAMPLES)
@@ -134,9 +126,7 @@ def infinite_depth(setting: Setting) -> Measurements:
 def two_samples(setting: Setting) -> Measurements:
     """Measure kappa over the Gram matrix's, and over that of one layer less, at many angles.
 
-    Two samples' kappa grows with |cos φ|, so a network makes it larger where the gradient angle φ
-    is between θ and π - θ: the `window`, from Theorem 4.4 alone. Kappas at angles that are not
-    small are of computed eigenvalues.
+    A network makes kappa larger where the gradient angle φ is between θ and π - θ: the `window`.
     """
     depths = range(1, max(setting.depths) + 1)
     for ratio, name in ((1.0, "pair_kappa"), (UNEQUAL, "pair_kappa_unequal")):
