@@ -18,20 +18,10 @@ from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
 
-COSINES = (-0.5, -0.25, 0.25, 0.5)  # within, 65 terms of a power series leave 1e-20
-KINKS = (-3.0, -1.5975, -0.5, 0.0, 1.0)
-CHOSEN = -1.5975
-# The squared norms of Appendix I.1: a grid, and some of its points.
-GAMMAS = np.linspace(0.5, 2, 151)
-SOME = (0.5, 0.75, 1.0, 1.5, 2.0)
-LAYERS = 2000  # after which norms are 1 in floats
-
-# Normalisation: samples, their dimension, activations, and where it stands.
-N, D = 64, 8
+CHOSEN = -1.5975  # the kink of Section 7
+GAMMAS = np.linspace(0.5, 2, 151)  # the squared norms of Appendix I.1
+N, D = 64, 8  # samples that are normalised, and their dimension
 ACTIVATIONS = ("relu", "gelu", "sigmoid")
-PLACES = ("batch", "batch_and_output", "layer_after", "layer_before")
-#: What torch's normalisations add to a variance by default; the paper's add nothing.
-TORCH_EPS = 1e-5
 
 
 def _relu_dual(rho: float) -> float:
@@ -68,7 +58,7 @@ def closed_forms(setting: Setting) -> Measurements:
         function, printed, mu = C4[name]
         series = expand(function)
         yield row("non_linearity", series.non_linearity, mu)
-        for rho in COSINES:
+        for rho in (-0.5, -0.25, 0.25, 0.5):  # 65 terms of a power series leave 1e-20
             right = math.exp(rho + 1) if name == "exponential" else printed(rho)
             yield row("dual_activation", series.dual(rho), printed(rho), right, at=rho)
         for k, term in enumerate(SERIES.get(name, ())):
@@ -86,7 +76,7 @@ def non_linearity(setting: Setting) -> Measurements:
 
 def normrelu(setting: Setting) -> Measurements:
     """Measure λ, b, a_1 and μ of NormReLU beside the closed forms of Section 7 and Appendix C.4."""
-    for row, kink in grid(at=KINKS):
+    for row, kink in grid(at=(-3.0, CHOSEN, -0.5, 0.0, 1.0)):
         formula, series = NormReLU(kink), expand(partial(np.maximum, kink), kinks=(kink,))
         mean, a1 = series.coefficients[:2]
         scale, offset, mu = 1 / math.sqrt(series.bend + a1**2), kink - mean, series.non_linearity
@@ -104,7 +94,7 @@ def normrelu(setting: Setting) -> Measurements:
 def lengths(setting: Setting) -> Measurements:
     """Measure norms and bias of NormReLU, Appendix I.1, beside closed forms and constants."""
     sigma, formula = activations.normrelu(CHOSEN), NormReLU(CHOSEN)
-    for row, gamma in grid(at=SOME):
+    for row, gamma in grid(at=(0.5, 0.75, 1.0, 1.5, 2.0)):
         mean = sigma.expectation(lambda values: values, q=gamma)
         slope = length_map_slope(sigma, gamma)
         yield row("normrelu_mean", mean, formula.mean(gamma))
@@ -144,7 +134,7 @@ def lengths(setting: Setting) -> Measurements:
     yield Measurement("length_map_over_bound_max", over.max())
     for row, gamma in grid(at=(0.5, 2.0)):
         total = 0.0
-        for _ in range(LAYERS):
+        for _ in range(2000):  # then norms are 1 in floats
             total += float(formula.bias(gamma))
             gamma = float(formula.length_map(gamma))
         yield row("bias_sum", total, 0.0185)
@@ -156,7 +146,9 @@ def same_output(setting: Setting) -> Measurements:
     The networks share all parameters; one has σ, the other (σ - c)/s. ``at`` is added to variances.
     """
     width = min(setting.widths)
-    axes = {"activation": ACTIVATIONS, "place": PLACES, "at": (0.0, TORCH_EPS)}
+    places = ("batch", "batch_and_output", "layer_after", "layer_before")
+    # the paper adds nothing to variances, torch 1e-5
+    axes = {"activation": ACTIVATIONS, "place": places, "at": (0.0, 1e-5)}
     for seed in setting.seeds:
         x = torch.from_numpy(generator(seed, "data").standard_normal((N, D)))
         for depth in setting.depths:

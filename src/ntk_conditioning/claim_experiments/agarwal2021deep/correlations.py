@@ -40,11 +40,8 @@ QUADRATIC = Activation(
 )
 
 N = 24  # samples of a kernel
-RATIOS = (1.0, 2.0, 8.0)  # dimension over samples
 KERNEL_ACTIVATIONS = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
-TERMS = 9  # terms of a power series that are looked at
-#: Equally correlated samples: activations, numbers of samples, and 1 less their correlations.
-EQUAL_ACTIVATIONS = ("normalized_relu", "normalized_gelu", "normrelu", "erf")
+#: Equally correlated samples: numbers of samples, and 1 less their correlations.
 EQUAL_SIZES, EQUAL_SEPARATIONS = (2, 4), (0.25, 0.3, 0.5, 0.9)
 
 
@@ -115,9 +112,9 @@ def normalized_maps(setting: Setting) -> Measurements:
             yield row("slope_series", slope / layer.slope_at_one, printed, at=rho)
         starts = np.array([[1 - delta, delta - 1] for delta in SEPARATIONS])
         path = np.abs(layer.path(starts)).max(axis=2)
-        for delta, each in zip(SEPARATIONS, path.T, strict=True):
-            bound = theory.correlation_bound(np.arange(1, len(each)), delta, mu)
-            for statement, after in (("lemma_22", each[1:]), ("layer_less", each[:-1])):
+        for delta, largest in zip(SEPARATIONS, path.T, strict=True):
+            bound = theory.correlation_bound(np.arange(1, len(path)), delta, mu)
+            for statement, after in (("lemma_22", largest[1:]), ("layer_less", largest[:-1])):
                 worst = np.max((after / bound)[bound > SETTLED])
                 yield row(f"{statement}_over_bound", worst, at=delta)
 
@@ -207,7 +204,8 @@ def slow_convergence(setting: Setting) -> Measurements:
 def eigenvalue_bound(setting: Setting) -> Measurements:
     """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ)."""
     layers = {name: CorrelationMap(name) for name in KERNEL_ACTIVATIONS}
-    for row, seed, ratio, name in grid(n=N, seed=setting.seeds, at=RATIOS, activation=[*layers]):
+    keys = {"n": N, "seed": setting.seeds, "at": (1.0, 2.0, 8.0), "activation": [*layers]}
+    for row, seed, ratio, name in grid(**keys):
         x = on_sphere(seed, N, round(ratio * N))
         gram = x @ x.T
         np.fill_diagonal(gram, 1.0)
@@ -223,8 +221,8 @@ def schoenberg(setting: Setting) -> Measurements:
     nodes = chebyshev.chebpts1(40) / 2
     for row, name, depth in grid(activation=KERNEL_ACTIVATIONS, depth=setting.depths):
         values = CorrelationMap(name)(nodes, depth)
-        series = chebyshev.cheb2poly(chebyshev.chebfit(2 * nodes, values, 39)[: TERMS + 8])
-        yield row("series_least", (series * 2.0 ** np.arange(len(series)))[:TERMS].min())
+        series = chebyshev.cheb2poly(chebyshev.chebfit(2 * nodes, values, 39)[:17])
+        yield row("series_least", (series * 2.0 ** np.arange(17))[:9].min())
 
 
 def neural_tangent(setting: Setting) -> Measurements:
@@ -252,7 +250,8 @@ def equal_correlations(setting: Setting) -> Measurements:
     With r = Θ_12/Θ_11 it is n r/(1 - r), which keeps its digits where the eigenvalues are equal up
     to rounding. Correlations are 1 - δ, so that δ is the separation of both Assumptions A and B.
     """
-    for row, name, delta in grid(activation=EQUAL_ACTIVATIONS, at=EQUAL_SEPARATIONS):
+    names = ("normalized_relu", "normalized_gelu", "normrelu", "erf")
+    for row, name, delta in grid(activation=names, at=EQUAL_SEPARATIONS):
         layer = CorrelationMap(name)
         mu, apart = layer.mu, theory.separating_depth(delta, layer.mu)
         half = (1 - mu / 2) ** apart

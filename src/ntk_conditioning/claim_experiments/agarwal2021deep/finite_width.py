@@ -15,12 +15,7 @@ from torch import Tensor
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.agarwal2021deep.norms import scaled
-from ntk_conditioning.claim_experiments.numerics import (
-    descent_losses,
-    exponent,
-    network,
-    on_sphere,
-)
+from ntk_conditioning.claim_experiments.numerics import descent_losses, exponent, network, on_sphere
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks import activations
@@ -28,7 +23,7 @@ from ntk_conditioning.networks.mlp import MLP, embeddings, forward, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import first_depth
 
-START = 0.7
+START = 0.7  # correlation of two samples
 WIDTHS = (32, 128)
 #: Layers of a network, and after how many the correlations no longer remember the start.
 LAYERS, SETTLED = 64, 32
@@ -37,15 +32,10 @@ UNITS = 2**14  # of a layer of all networks that are drawn at a time
 KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
 #: Separations δ, scales s of erf(s z), whose μ grows with s, and depths L for Theorem 52's width.
 SEPARATIONS, SCALES, DEPTHS = (0.05, 0.15, 0.4), (1.0, 2.0, 4.0), (2, 3, 4, 6)
-#: Separations from which correlations follow their limit in networks of one width.
-CLOSE = (0.1, 1e-3, 1e-6)
 
 #: Descent: dimension, width, depth and activation of networks, and numbers of samples.
 D, WIDTH, DEPTH, ACTIVATION = 16, 512, 4, "normalized_relu"
 SIZES, FEW, SCALED, MANY = (16, 64), (4, 16), (6, 12), (8, 16, 32, 64)
-STEPS, MANY_STEPS = 20, 1000
-RESOLVED = 1e-24  # losses below are rounding, relative to the first
-REPLICATES = 64
 TARGET = 1e-2  # of the loss, relative to the first, that stochastic descent is to reach
 
 
@@ -117,7 +107,7 @@ def _needed(seed: int, scale: float, delta: float, depth: int | None = None) -> 
 
 def narrow(setting: Setting) -> Measurements:
     """Measure how many layers take E ρ_h from 1 - δ to 1/4, over those of infinite width."""
-    for delta in CLOSE:
+    for delta in (0.1, 1e-3, 1e-6):
         needed = int(np.argmax(CorrelationMap("erf", 9.0).path(1 - delta) < 0.25))
         keys = {"activation": "erf", "depth": needed, "width": WIDTHS[-1], "at": delta}
         for row, seed in grid(**keys, seed=setting.seeds):
@@ -226,7 +216,7 @@ def all_layers(setting: Setting) -> Measurements:
             low, *_, high = np.linalg.eigvalsh(ntk(mlp, x).numpy())
             for name, step in (("printed", 2 / (low + high)), ("scaled", n / (low + high))):
                 # of (1/n) Σ, where the same step is 2/n as long
-                losses = descent_losses(mlp, x, y, step=2 * step / n, steps=STEPS)
+                losses = descent_losses(mlp, x, y, step=2 * step / n, steps=20)
                 decays[name].append(_least_decay(losses) * high / low)
             yield row("all_layers_scaled_step", decays["scaled"][-1], n=n)
         for name, values in decays.items():
@@ -259,7 +249,7 @@ def stochastic(setting: Setting) -> Measurements:
         k = phi @ phi.T
         low, beta = float(np.linalg.eigvalsh(k)[0]), float(np.diag(k).max())
         length, pick = math.ceil(8 * n * beta / low), generator(n, "batch")
-        residual = np.tile(y - forward(mlp, x).numpy(), (REPLICATES, 1))
+        residual = np.tile(y - forward(mlp, x).numpy(), (64, 1))  # replicates
         first = np.mean(residual[0] ** 2)
         if n <= SIZES[0]:
             left = residual
@@ -287,7 +277,7 @@ def _problem(
 def _losses(phi: Array, y: Array, v: Array, step: float) -> Array:
     """Return the loss before and after each step of the update rule, by v itself."""
     losses = []
-    for _ in range(MANY_STEPS + 1):
+    for _ in range(1001):
         residual = phi @ v - y
         losses.append(np.mean(residual**2))
         v = v - step * 2 / len(y) * (phi.T @ residual)
@@ -297,7 +287,7 @@ def _losses(phi: Array, y: Array, v: Array, step: float) -> Array:
 def _least_decay(losses: Array) -> float:
     """Return the least -log(loss_t / loss_0) / t over t >= 1, while the loss is resolved."""
     relative, t = losses[1:] / losses[0], np.arange(1, len(losses))
-    kept = relative > RESOLVED
+    kept = relative > 1e-24  # below is rounding
     return float(np.min(-np.log(relative[kept]) / t[kept]))
 
 

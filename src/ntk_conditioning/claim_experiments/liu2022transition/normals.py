@@ -224,7 +224,7 @@ def lemma_3(setting: Setting) -> Measurements:
 
 
 def equation_24(setting: Setting) -> Measurements:
-    """Measure |grad α (grad α)^T| in [m, m, m] over the sum of Eq. (24), whose norms are measured."""
+    """Measure |grad α (grad α)^T| in [m, m, m] over the sum of Eq. (24), of measured norms."""
     widths = (WIDTHS[0], WIDTHS[2])
     for row, name, seed, width in grid(activation=ACTIVATIONS, seed=setting.seeds, width=widths):
         net, x = network((width,) * 3, name, seed)
