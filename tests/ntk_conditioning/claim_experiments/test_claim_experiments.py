@@ -17,7 +17,6 @@ from ntk_conditioning.claim_experiments.liu2022transition import hessians, norma
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.linearisation import Expansion
@@ -84,15 +83,6 @@ def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
     exact, _ = erf.cosine_distances(one, two, w, np.arccos(1 - w))
     result = norms.correlation_of("erf", q[:1], q[1:], 1 - w[:, 0])
     assert result == pytest.approx(1 - exact[:, 0], abs=1e-9)
-
-
-@pytest.mark.parametrize("name", ["normrelu", "erf"])
-def test_correlations_of_the_ntk_are_those_of_the_kernel(name: str):
-    x = np.array([[1.0, 0.0], [0.6, 0.8]])
-    result = correlations._ntk_correlations(correlations.CorrelationMap(name), 0.6, 5)
-    for depth in (0, 1, 5):
-        kernel = infinite.ntk(x, depth=depth, activation=name)
-        assert result[depth] == pytest.approx(kernel[0, 1] / kernel[0, 0], rel=1e-12)
 
 
 def test_layers_to_one_are_those_of_the_recursion():

@@ -13,6 +13,7 @@ from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory import agarwal2021deep as theory
@@ -59,7 +60,7 @@ class CorrelationMap:
         self.slope_at_one = float(self._dual.slopes[0])
         self.fixed_point = fixed_point(activation).rho
         first = expansion(activation, count=2).coefficients
-        self.a0, self.a1 = (activation.gain * float(each) for each in first)
+        self.a0, self.a1 = (activation.gain * first).tolist()
         self.mu = 1 - self.a1**2
         self.mu_tilde = self.mu - self.a0**2
 
@@ -233,15 +234,14 @@ def neural_tangent(setting: Setting) -> Measurements:
         for rho in rhos:
             x = np.array([[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
             kernel = infinite.ntk(x, depth=depth, activation=name)
-            printed, right = (_equation_7(layer, rho, depth, late=late) for late in (1, 0))
+            after = np.array([float(layer(rho, h)) for h in range(depth + 2)])
+            slopes = layer.slope(after)
+            printed, right = (
+                sum(after[h] * np.prod(slopes[h + late : depth + late]) for h in range(depth + 1))
+                for late in (1, 0)
+            )
             yield row("ntk", kernel[0, 1], printed, right, at=rho)
         yield row("ntk_diagonal", kernel[0, 0], sum(layer.slope_at_one ** np.arange(depth + 1)))
-
-
-def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> float:
-    path = [float(layer(rho, h)) for h in range(depth + 2)]
-    slopes = [float(layer.slope(path[h - 1 + late])) for h in range(1, depth + 1)]
-    return float(sum(path[h - 1] * np.prod(slopes[h - 1 :]) for h in range(1, depth + 2)))
 
 
 def equal_correlations(setting: Setting) -> Measurements:
@@ -257,7 +257,9 @@ def equal_correlations(setting: Setting) -> Measurements:
         half = (1 - mu / 2) ** apart
         yield row("corollary_28_half", half, 0.5, 2 * delta, depth=apart)
         firsts = {n: theory.first_depth(n, delta, mu, ntk=True) for n in EQUAL_SIZES}
-        r = _ntk_correlations(layer, 1 - delta, 5 * max(firsts.values()) // 2)
+        x, depths = [[1, 0], [1 - delta, math.sqrt(delta * (2 - delta))]], 5 * max(firsts.values())
+        kernels = along_depth(x, depths=range(depths // 2 + 1), activation=name)
+        r = np.array([kernel.ntk.pairs[0] for kernel in kernels])
         for n, first in firsts.items():
             excess = n * r / (1 - r)
             for depth in (first, 5 * first // 2):
@@ -269,26 +271,11 @@ def equal_correlations(setting: Setting) -> Measurements:
                 yield row("ntk_excess_b", excess[depth] / bound, n=n, depth=depth)
 
 
-def _ntk_correlations(layer: CorrelationMap, rho: float, depth: int) -> Array:
-    """Return Θ_12/Θ_11 of two samples with correlation ``rho``, after 0, 1, … layers."""
-    w, across, along = 1 - rho, rho, 1.0
-    correlations = [rho]
-    for _ in range(depth):
-        w, falls = map(float, layer.cosine_distances(w))
-        across = 1 - w + layer.slope_at_one * (1 - falls) * across
-        along = 1 + layer.slope_at_one * along
-        correlations.append(across / along)
-    return np.array(correlations)
-
-
 def assumptions(setting: Setting) -> Measurements:
     """Measure the δ of Assumption B over that of A, of random and of equally correlated samples."""
-    grams = []
     for row, seed in grid(n=N, d=2 * N, seed=setting.seeds):
         x = on_sphere(seed, N, 2 * N)
-        grams.append((row, x @ x.T))
+        apart = 1 - np.abs(x @ x.T - np.eye(N)).max()
+        yield row("assumption_b", np.linalg.eigvalsh(x @ x.T)[0] / apart)
     for row, n, delta in grid(n=EQUAL_SIZES, at=EQUAL_SEPARATIONS):
-        grams.append((row, 1 - delta * (1 - np.eye(n))))
-    for row, gram in grams:
-        apart = 1 - np.abs(gram - np.eye(len(gram))).max()
-        yield row("assumption_b", np.linalg.eigvalsh(gram)[0] / apart)
+        yield row("assumption_b", np.linalg.eigvalsh(1 - delta * (1 - np.eye(n)))[0] / delta)

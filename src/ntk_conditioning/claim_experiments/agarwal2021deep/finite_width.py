@@ -133,18 +133,17 @@ def _paths(
     """
     rngs = [generator(seed, "init", number) for number in range(1, networks + 1) or [None]]
     sigma, count = activations.get(name), max(4, UNITS // width)
-    path = [np.full((len(rngs), count), start)]
+    path = [np.full(len(rngs) * count, start)]
     for _ in range(layers):
-        rho = path[-1]
-        u, v = np.stack([rng.standard_normal((2, count, width)) for rng in rngs], axis=1)
-        v = rho[..., None] * u + np.sqrt(np.maximum(1 - rho**2, 0))[..., None] * v
+        rho = path[-1][:, None]
+        draws = [rng.standard_normal((2, count, width)) for rng in rngs]
+        u, v = np.concatenate(draws, axis=1)
+        v = rho * u + np.sqrt(np.maximum(1 - rho**2, 0)) * v
         one, two = sigma.values(scale * u), sigma.values(scale * v)
-        product, square, square2 = (
-            np.einsum("rnm,rnm->rn", *pair) for pair in ((one, two), (one, one), (two, two))
-        )
+        squares = np.square(one).sum(axis=1) * np.square(two).sum(axis=1)
         # rounding may leave the range
-        path.append(np.clip(product / np.sqrt(square * square2), -1, 1))
-    return np.array(path).reshape(layers + 1, -1)
+        path.append(np.clip((one * two).sum(axis=1) / np.sqrt(squares), -1, 1))
+    return np.array(path)
 
 
 def kernel_distance(setting: Setting) -> Measurements:
