@@ -16,7 +16,7 @@ from ntk_conditioning.duals.hermite import Expansion, expand
 from ntk_conditioning.duals.length_maps import length_map, length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.calculus import gaussian_mean, gaussian_nodes
+from ntk_conditioning.networks.calculus import gaussian_rule
 from ntk_conditioning.theory.agarwal2021deep import correlation_bound, separating_depth
 
 #: Concave on R+, convex on R-, and 0 at 0, as Theorem 37 and Lemma 39 want them.
@@ -24,10 +24,7 @@ CONVEX_CONCAVE = ("tanh", "erf", "relu", "leaky_relu", "selu")
 GAMMA = np.geomspace(1e-3, 1e3, 401)
 STARTS = (0.5, 0.6, 0.8, 0.95, 1.05, 1.25, 2.0, 4.0, 16.0)
 SHIFTED = Activation(
-    "shifted_relu",
-    function=lambda z: z.clamp(min=0) - 1,
-    derivative=lambda z: (z > 0).to(z.dtype),
-    kinks=(0.0,),
+    "shifted_relu", lambda z: z.clamp(min=0) - 1, lambda z: (z > 0).to(z.dtype), kinks=(0.0,)
 )
 #: Variances of weights with which Poole et al.'s length map of the shifted ReLU is looked at.
 VARIANCES = (2.1, 2.5, 2.9, 3.5)
@@ -43,8 +40,7 @@ ALPHA, DELTA = 0.0798, 0.0185  # α' and δ' as Theorem 59 prints them
 NORMS = np.array([0.5, 1.0, 2.0])
 SEPARATIONS = (0.02, 0.05, 0.2, 1.0, 1.9)
 EPSILONS = (1e-2, 1e-4)
-#: Layers after which squared norms are 1 up to 2e-4, and after L̂ at which bounds are compared.
-EQUAL, BEYOND = 50, 500
+EQUAL = 50  # layers after which squared norms are 1 up to 2e-4
 
 
 def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike) -> Array:
@@ -77,23 +73,22 @@ def _plane() -> tuple[Array, Array, Array]:
 def contraction(activation: str) -> float:
     """Return α_σ of Theorem 37, by quadrature of both of its expectations."""
     sigma = activations.get(activation)
-    half, slope = float(length_map(sigma, 0.5)), float(length_map_slope(sigma, 1.0))
-    return min(2 * half - 1, 1 - slope)
+    return float(min(2 * length_map(sigma, 0.5) - 1, 1 - length_map_slope(sigma, 1.0)))
 
 
 def convergence(setting: Setting) -> Measurements:
     """Measure Theorem 37: |k̄(x, x) - 1| after L layers, printed of squares; ``at`` is |x|²."""
     for row, name in grid(activation=CONVEX_CONCAVE):
-        alpha, gamma, start = contraction(name), np.array(STARTS), np.array(STARTS)
+        sigma, alpha = activations.get(name), contraction(name)
         yield row("alpha", alpha)
-        for depth in range(1, max(setting.depths) + 1):
-            gamma = length_map(activations.get(name), gamma)
-            shrunk = (1 - alpha) ** depth
-            if depth in setting.depths:
-                for q, q_0 in zip(gamma, start, strict=True):
-                    right, printed = shrunk * abs(q_0 - 1), shrunk * (q_0 - 1) ** 2
-                    yield row("length", abs(q - 1), None, right, depth=depth, at=q_0)
-                    yield row("length_squared", abs(q**2 - 1), printed, depth=depth, at=q_0)
+        for here, start in grid(activation=name, at=STARTS):
+            q = start
+            for depth in range(1, max(setting.depths) + 1):
+                q, shrunk = float(length_map(sigma, q)), (1 - alpha) ** depth
+                if depth in setting.depths:
+                    right, printed = shrunk * abs(start - 1), shrunk * (start - 1) ** 2
+                    yield here("length", abs(q - 1), None, right, depth=depth)
+                    yield here("length_squared", abs(q**2 - 1), printed, depth=depth)
 
 
 def shape(setting: Setting) -> Measurements:
@@ -195,8 +190,8 @@ def one_layer(setting: Setting) -> Measurements:
 
 def nonlinearity(activation: str, gamma: Array) -> Array:
     """Return μ of Lemma 41 at squared norms ``gamma``, by quadrature of a_1."""
-    sigma, z = activations.get(activation), gaussian_nodes()
-    a1 = gaussian_mean(z * sigma.values(np.sqrt(gamma)[:, None] * z))
+    sigma, (z, weights) = activations.get(activation), gaussian_rule()
+    a1 = sigma.values(np.sqrt(gamma)[:, None] * z) @ (weights * z)
     return np.asarray(1 - sigma.gain**2 * a1**2 / length_map(sigma, gamma))
 
 
@@ -238,7 +233,7 @@ def many_layers(setting: Setting) -> Measurements:
 def normrelu(setting: Setting) -> Measurements:
     """Measure Theorem 59: correlations from layer L̂ on over their bound, the largest over pairs."""
     layer = CorrelationMap("normrelu")
-    firsts = [math.ceil(2 / ALPHA * math.log(3 / min(each, layer.mu / 4))) for each in EPSILONS]
+    firsts = [math.ceil(2 / ALPHA * math.log(3 / min(eps, layer.mu / 4))) for eps in EPSILONS]
     sigma, q, every = activations.get("normrelu"), NORMS, slice(0, len(NORMS))
     # 1 - ρ of all pairs of NORMS, at first of different norms: (layers, separations, n, n)
     w = [np.broadcast_to(np.array(SEPARATIONS)[:, None, None], (len(SEPARATIONS), len(q), len(q)))]
@@ -246,7 +241,7 @@ def normrelu(setting: Setting) -> Measurements:
         step = dual(sigma, q)
         w.append(np.stack([step.cosine_distances(every, every, z, angle_of(z))[0] for z in w[-1]]))
         q = step.variances
-    for _ in range(EQUAL, max(firsts) + BEYOND):
+    for _ in range(EQUAL, max(firsts) + 500):
         w.append(layer.cosine_distances(w[-1])[0])
     rho = np.moveaxis(1 - np.array(w), 1, 0)
     for (row, delta), path in zip(grid(activation="normrelu", at=SEPARATIONS), rho, strict=True):
