@@ -19,13 +19,8 @@ from ntk_conditioning.theory import liu2023relu as theory
 from ntk_conditioning.theory.sphere import unit_rows
 
 ANGLES = (1e-1, 1e-2, 1e-3, 1e-4)
-SCALES = (0.1, 1.0, 10.0)
 N = 32
-#: Numbers of samples on the sphere, and dimensions over samples: the Gram matrix has full rank.
-NUMBERS = (32, 128, 512)
-RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])
-SPIKE = 2.0  # the ratio at which the spike and the bulk are measured
-
+RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])  # dimensions over samples on the sphere
 OTHERS = (
     *("leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus"),
     *("normalized_gelu", "normalized_sigmoid", "normalized_softplus"),
@@ -56,7 +51,7 @@ def close_rows(setting: Setting) -> Measurements:
 
 def row_norms(setting: Setting) -> Measurements:
     """Measure Appendix B's c <= λ_max <= C for rows of norms from c to C, at several scales."""
-    for row, seed, scale in grid(n=N, seed=setting.seeds, at=SCALES):
+    for row, seed, scale in grid(n=N, seed=setting.seeds, at=(0.1, 1.0, 10.0)):
         rows = scale * _rows(seed, N, 4 * N)
         lengths = np.linalg.norm(rows, axis=1)
         for kind, b in (
@@ -111,7 +106,7 @@ def dimensions(setting: Setting) -> Measurements:
     spike.
     """
     # of many samples, and alike for all seeds
-    for row, seed, n in grid(activation="relu", seed=setting.seeds[:3], n=NUMBERS):
+    for row, seed, n in grid(activation="relu", seed=setting.seeds[:3], n=(32, 128, 512)):
         by_ratio = []
         for ratio in RATIOS:
             x = unit_rows(_rows(seed, n, int(ratio * n)))
@@ -122,7 +117,7 @@ def dimensions(setting: Setting) -> Measurements:
                 low, *_, second, high = np.linalg.eigvalsh(kernel)
                 kappas.append(high / low / gram)
                 yield row("sphere_kappa_over_gram", kappas[-1], **keys)
-                if ratio == SPIKE:
+                if ratio == 2.0:
                     c = math.cos(float(theory.gradient_angle(math.pi / 2, depth)))
                     yield row("sphere_spike", high, None, 1 + (n - 1) * c, **keys)
                     yield row("sphere_bulk_over_gram", second / low / gram, **keys)

@@ -31,8 +31,6 @@ from ntk_conditioning.theory import liu2023relu as theory
 D = 8
 ANGLES = np.radians([10.0, 30.0, 60.0, 90.0, 120.0, 160.0])
 PAIR = 0  # the pair whose deltas are compared
-COPIES = 2  # networks for each seed of the setting, of which a deviation is the root mean square
-DEVIATIONS = ("embedding_norm", "embedding_angle", "gradient_angle", "entries")
 NOISY, NOISY_WIDTHS, DRAWS = 2.5, (32, 64, 128), 8000  # radians; networks for each seed
 
 #: Close pairs: samples, their dimension, and angles.
@@ -40,19 +38,18 @@ CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, np.geomspace(1e-7, 1.0, 15).tolist()
 #: The samples by the angle between the first and the last.
 CLOSE_ROWS = {at: [*range(CLOSE_N - 1), CLOSE_N - 1 + k] for k, at in enumerate(CLOSE_ANGLES)}
 
-#: Descent: samples, their dimension, width, steps, norm of the residuals, and steps over 1 / λ_max.
-FEW, FEW_D, WIDTH, STEPS, SMALL, SIZES = 8, 16, 256, 20, 1e-4, (0.5, 1.0)
+#: Descent: samples, their dimension, width and steps.
+FEW, FEW_D, WIDTH, STEPS = 8, 16, 256, 20
 
-HEIGHTS, COLUMNS, GRAMS = (128, 512, 2048), 32, 100  # of Gaussian matrices, for each seed
-UNITS, MATRICES = (256, 1024, 4096), 8  # and those of Lemmas D.1 to D.3
-TRIALS = 4000
+HEIGHTS, COLUMNS = (128, 512, 2048), 32  # of Gaussian matrices
+UNITS = (256, 1024, 4096)  # of Lemmas D.1 to D.3
 
 
 def networks(setting: Setting) -> Measurements:
     """Measure norms, angles and kernels of linear and ReLU networks at every width."""
     kinds, widths = list(itertools.product(("linear", "relu"), setting.depths)), setting.widths
     values: dict[tuple[str, int, str, int], list[float]] = defaultdict(list)
-    for width, number in itertools.product(widths, _numbers(setting, COPIES)):
+    for width, number in itertools.product(widths, _numbers(setting, 2)):
         x = _pairs(number)
         # networks share their weights, of which the deepest have millions
         deepest = network(number, D, depth=max(setting.depths), width=width, activation="linear")
@@ -70,7 +67,7 @@ def networks(setting: Setting) -> Measurements:
             for width in widths:
                 value = rms(values[activation, depth, name, width])
                 yield row(f"{activation}_{name}", value, printed, right, width=width)
-        for name in DEVIATIONS:
+        for name in ("embedding_norm", "embedding_angle", "gradient_angle", "entries"):
             deviations = [rms(values[activation, depth, name, width]) for width in widths]
             yield row(f"{activation}_{name}_exponent", exponent(widths, deviations))
         if activation == "relu":
@@ -223,8 +220,8 @@ def slowest_descent(setting: Setting) -> Measurements:
         x = torch.from_numpy(on_sphere(seed, FEW, FEW_D))
         mlp = network(seed, FEW_D, depth=depth, width=WIDTH, activation="relu")
         values, vectors = np.linalg.eigh(ntk(mlp, x).numpy())
-        y = forward(mlp, x) + SMALL * torch.from_numpy(vectors[:, 0].copy())
-        for size in SIZES:
+        y = forward(mlp, x) + 1e-4 * torch.from_numpy(vectors[:, 0].copy())
+        for size in (0.5, 1.0):  # of a step, over 1 / λ_max
             step = size / values[-1]
             losses = descent_losses(mlp, x, y, step=step, steps=STEPS)
             rate = math.log(losses[-1] / losses[0]) / STEPS
@@ -240,20 +237,18 @@ def gaussian_gram(setting: Setting) -> Measurements:
     deviations, identity = [], np.eye(COLUMNS)
     off = identity == 0
     for row, m in grid(width=HEIGHTS, d=COLUMNS):
-        rngs = (generator(number, "init") for number in _numbers(setting, GRAMS))
+        rngs = (generator(number, "init") for number in _numbers(setting, 100))
         samples = (rng.standard_normal((m, COLUMNS)) for rng in rngs)
         entries = np.array([a.T @ a / m - identity for a in samples])
         deviations.append(rms(entries))
         yield row("gaussian_gram_diagonal_variance", rms(entries[:, ~off]) ** 2, 2 / m)
         yield row("gaussian_gram_off_diagonal_variance", rms(entries[:, off]) ** 2, 1 / m)
     yield Measurement("gaussian_gram_exponent", exponent(HEIGHTS, deviations), d=COLUMNS)
-    m = 256
-    variance = 2 / m
-    ratios = generator(setting.seeds[0], "init").chisquare(m, size=TRIALS) / m
-    for row, eps in grid(width=m, n=TRIALS, at=np.array([1.0, 1.5, 2.0]) * math.sqrt(variance)):
-        yield row(
-            "chebyshev", np.mean(np.abs(ratios - 1) >= eps), variance / eps, variance / eps**2
-        )
+    m, trials, variance = 256, 4000, 2 / 256
+    ratios = generator(setting.seeds[0], "init").chisquare(m, size=trials) / m
+    for row, eps in grid(width=m, n=trials, at=np.array([1.0, 1.5, 2.0]) * math.sqrt(variance)):
+        share = np.mean(np.abs(ratios - 1) >= eps)
+        yield row("chebyshev", share, variance / eps, variance / eps**2)
 
 
 def lemmas(setting: Setting) -> Measurements:
@@ -269,7 +264,7 @@ def lemmas(setting: Setting) -> Measurements:
         off_diagonal = []
         for q in UNITS:
             draws = []
-            for number in _numbers(setting, MATRICES):
+            for number in _numbers(setting, 8):
                 rng = generator(number, "init")
                 w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
                 z1, z2 = w @ v1, w @ v2

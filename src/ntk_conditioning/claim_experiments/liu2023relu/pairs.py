@@ -21,7 +21,6 @@ INPUT_ANGLES = np.radians(np.linspace(0.05, 179.95, 3599))
 DEEP, APART = (100, 1_000, 10_000), (10.0, 60.0, 90.0)
 SAMPLES = 10
 SMALL = (1e-1, 1e-2, 1e-4, 1e-6)
-DEGREES = (10.0, 30.0, 45.0, 60.0, 66.0, 70.0, 80.0, 95.0, 100.0, 110.0, 130.0, 150.0, 170.0)
 UNEQUAL = 3.0  # ratio of two samples' norms
 
 
@@ -31,9 +30,8 @@ def g_properties(setting: Setting) -> Measurements:
     yield Measurement("g_slope_min", np.min(np.diff(values) / np.diff(GRID)))
     yield Measurement("g_over_identity_max", np.max(values / GRID))
     yield Measurement("g_at_zero", theory.g(0.0))
-    iterates = np.array(
-        [theory.embedding_angle(STARTS, k) for k in range(4 * max(setting.depths) + 1)]
-    )
+    layers = range(4 * max(setting.depths) + 1)
+    iterates = np.array([theory.embedding_angle(STARTS, layer) for layer in layers])
     ratios = np.max(iterates[1:] / iterates[:-1], axis=0)
     last = theory.embedding_angle(STARTS, LAYERS)
     for (row, _), ratio, angle in zip(grid(at=STARTS), ratios, last, strict=True):
@@ -93,11 +91,9 @@ def joint_limits(setting: Setting) -> Measurements:
     embedding, gradient = [], []
     for depth in DEEP:
         theta = depth**-1.5
-        angle, phi = (
-            float(each(theta, depth)) for each in (theory.embedding_angle, theory.gradient_angle)
-        )
+        angle, phi = theory.embedding_angle(theta, depth), theory.gradient_angle(theta, depth)
         embedding.append((angle - theta) / theta**2 + depth / (3 * math.pi))
-        gradient.append(depth / (2 * math.pi) - _cosine_fall(theta, phi))
+        gradient.append(depth / (2 * math.pi) - _cosine_fall(theta, float(phi)))
     yield Measurement("embedding_remainder_exponent", exponent(DEEP, embedding))
     yield Measurement("gradient_remainder_exponent", exponent(DEEP, gradient))
 
@@ -129,8 +125,9 @@ def two_samples(setting: Setting) -> Measurements:
     A network makes kappa larger where the gradient angle φ is between θ and π - θ: the `window`.
     """
     depths = range(1, max(setting.depths) + 1)
+    degrees = np.array([10, 30, 45, 60, 66, 70, 80, 95, 100, 110, 130, 150, 170])
     for ratio, name in ((1.0, "pair_kappa"), (UNEQUAL, "pair_kappa_unequal")):
-        for at in (*SMALL, *np.radians(DEGREES)):
+        for at in (*SMALL, *np.radians(degrees)):
             kappas = [_kappa(at, depth, ratio) for depth in (0, *depths)]
             for row, depth in grid(depth=depths, n=2, at=math.degrees(at)):
                 yield row(f"{name}_over_gram", kappas[depth] / kappas[0])
