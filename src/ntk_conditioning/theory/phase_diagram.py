@@ -1,9 +1,8 @@
 """A place on the map of conditioning: samples on the sphere, and what depth does to them.
 
-Beside the eigenvalues stand those that `theory.random_matrix_predictions` and
-`theory.elliptical_inputs` expect: of random samples from their distribution, of real ones from two
-numbers, the mean cosine and the number of samples, and the variances of what is at right angles to
-the mean.
+Beside the eigenvalues stand those that `random_matrix_predictions` and `elliptical_inputs` expect:
+of random samples from their distribution, of real ones from the mean cosine, the number of samples,
+and the variances of what is at right angles to the mean.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
