@@ -129,30 +129,20 @@ def gradients(setting: Setting) -> Measurements:
     """Measure Eqs. (32) and (33) beside automatic differentiation, with two recursions of α̃."""
     width, depth = 32, 3
     for row, seed in grid(activation="relu", depth=depth, width=width, d=D, seed=setting.seeds):
-        x, mlp = _pairs(seed)[:1], network(seed, D, depth=depth, width=width, activation="relu")
+        x = torch.from_numpy(_pairs(seed)[:1])
+        mlp = network(seed, D, depth=depth, width=width, activation="relu")
         weights = tuple(weight.clone().requires_grad_() for weight in mlp.weights)
-        output = forward(MLP(weights, mlp.activation), torch.from_numpy(x))
-        exact = [slope.numpy() for slope in torch.autograd.grad(output.sum(), weights)]
-        for name, rectified in (("gradient_formula", True), ("gradient_formula_printed", False)):
-            formula = _outer_products([weight.numpy() for weight in mlp.weights], x[0], rectified)
-            ours, right = (np.concatenate([*map(np.ravel, each)]) for each in (formula, exact))
-            yield row(name, np.linalg.norm(ours - right) / np.linalg.norm(right))
-
-
-def _outer_products(weights: list[Array], x: Array, rectified: bool) -> list[Array]:
-    """Return the gradients of Eqs. (32) and (33); α̃^(l) is W^(l) α^(l-1) or, if not ``rectified``,
-    W^(l) α̃^(l-1).
-    """
-    scale = math.sqrt(2 / len(weights[0]))
-    alphas, before, signs = [x], x, []
-    for weight in weights[:-1]:
-        before = scale * weight @ (alphas[-1] if rectified else before)
-        signs.append(before >= 0)
-        alphas.append(np.maximum(scale * weight @ alphas[-1], 0))
-    deltas = [np.ones(1)]
-    for weight, sign in zip(weights[:0:-1], signs[::-1], strict=True):
-        deltas.append(scale * (deltas[-1] @ weight) * sign)
-    return [np.outer(delta, alpha) for delta, alpha in zip(deltas[::-1], alphas, strict=True)]
+        exact = torch.autograd.grad(forward(MLP(weights, mlp.activation), x).sum(), weights)
+        norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in exact))
+        alphas = gradient_factors(mlp, x).alphas
+        # α̃^(l) is W^(l) α^(l-1) in Section 2, but W^(l) α̃^(l-1) in the proof of Theorem 4.4
+        for name, before in (("gradient_formula", "relu"), ("gradient_formula_printed", "linear")):
+            signs = gradient_factors(MLP(mlp.weights, activations.get(before)), x).alphas
+            delta, error = torch.ones(1, dtype=torch.float64), 0.0
+            for layer in range(depth, -1, -1):
+                error += float((torch.outer(delta, alphas[layer][0]) - exact[layer]).square().sum())
+                delta = math.sqrt(2 / width) * (delta @ mlp.weights[layer]) * (signs[layer][0] > 0)
+            yield row(name, math.sqrt(error) / norm)
 
 
 def noise(setting: Setting) -> Measurements:
