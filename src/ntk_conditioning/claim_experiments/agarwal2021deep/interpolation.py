@@ -131,9 +131,8 @@ def smallest_eigenvalue(setting: Setting) -> Measurements:
 def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
     """Return λ_min for samples on an arc, neighbours ``spacing`` apart."""
     angles = spacing * np.arange(count)
-    gaps = np.abs(np.subtract.outer(angles, angles))
-    after, _ = layer.cosine_distances(2 * np.sin(gaps / 2) ** 2)
-    return float(np.linalg.eigvalsh((1 - after) / 2)[0])  # E ReLU(z)² = 1/2
+    gram = np.cos(np.subtract.outer(angles, angles))
+    return float(np.linalg.eigvalsh(layer(gram) / 2)[0])  # E ReLU(z)² = 1/2
 
 
 def one_layer_kernel(setting: Setting) -> Measurements:

@@ -20,7 +20,6 @@ STARTS = (0.1, 1.0, 3.0)
 INPUT_ANGLES = np.radians(np.linspace(0.05, 179.95, 3599))
 DEEP, APART = (100, 1_000, 10_000), (10.0, 60.0, 90.0)
 SAMPLES = 10
-SMALL = (1e-1, 1e-2, 1e-4, 1e-6)
 UNEQUAL = 3.0  # ratio of two samples' norms
 
 
@@ -73,7 +72,7 @@ def _up_to(low: int, high: int) -> float:
 def gradient_expansion(setting: Setting) -> Measurements:
     """Measure the coefficients of theta and theta² in cos φ / cos θ, proof of Theorem 4.5."""
     for row, depth, theta in grid(depth=setting.depths, at=(1e-3, 1e-5, 1e-7)):
-        coefficient = _cosine_fall(theta, float(theory.gradient_angle(theta, depth)))
+        coefficient = _cosine_fall(theta, depth)
         yield row("gradient_cosine_coefficient", coefficient, depth / 2, depth / (2 * math.pi))
         second = (depth / (2 * math.pi) - coefficient) / theta
         layers = np.arange(depth + 1)
@@ -91,17 +90,17 @@ def joint_limits(setting: Setting) -> Measurements:
     embedding, gradient = [], []
     for depth in DEEP:
         theta = depth**-1.5
-        angle, phi = theory.embedding_angle(theta, depth), theory.gradient_angle(theta, depth)
-        embedding.append((angle - theta) / theta**2 + depth / (3 * math.pi))
-        gradient.append(depth / (2 * math.pi) - _cosine_fall(theta, float(phi)))
+        fall = theta - float(theory.embedding_angle(theta, depth))
+        embedding.append(depth / (3 * math.pi) - fall / theta**2)
+        gradient.append(depth / (2 * math.pi) - _cosine_fall(theta, depth))
     yield Measurement("embedding_remainder_exponent", exponent(DEEP, embedding))
     yield Measurement("gradient_remainder_exponent", exponent(DEEP, gradient))
 
 
-def _cosine_fall(theta: float, phi: float) -> float:
+def _cosine_fall(theta: float, depth: int) -> float:
     """Return (1 - cos φ / cos θ)/θ, without cancellation."""
-    difference = 2 * math.sin((phi + theta) / 2) * math.sin((phi - theta) / 2)
-    return difference / (theta * math.cos(theta))
+    phi = float(theory.gradient_angle(theta, depth))
+    return 2 * math.sin((phi + theta) / 2) * math.sin((phi - theta) / 2) / (theta * math.cos(theta))
 
 
 def infinite_depth(setting: Setting) -> Measurements:
@@ -127,7 +126,7 @@ def two_samples(setting: Setting) -> Measurements:
     depths = range(1, max(setting.depths) + 1)
     degrees = np.array([10, 30, 45, 60, 66, 70, 80, 95, 100, 110, 130, 150, 170])
     for ratio, name in ((1.0, "pair_kappa"), (UNEQUAL, "pair_kappa_unequal")):
-        for at in (*SMALL, *np.radians(degrees)):
+        for at in (1e-1, 1e-2, 1e-4, 1e-6, *np.radians(degrees)):
             kappas = [_kappa(at, depth, ratio) for depth in (0, *depths)]
             for row, depth in grid(depth=depths, n=2, at=math.degrees(at)):
                 yield row(f"{name}_over_gram", kappas[depth] / kappas[0])
@@ -143,14 +142,9 @@ def two_samples(setting: Setting) -> Measurements:
 
 
 def _kappa(angle: float, depth: int, ratio: float) -> float:
-    """Return kappa of two samples' kernel: of tiny angles by a formula, else by eigenvalues."""
-    if angle in SMALL:
-        phi, b = float(theory.gradient_angle(angle, depth)), ratio**2
-        largest = (1 + b + math.hypot(1 - b, 2 * ratio * math.cos(phi))) / 2
-        return largest**2 / (b * math.sin(phi) ** 2)
+    """Return kappa of the kernel of two samples, one ``ratio`` times as long as the other."""
     x = np.array([[1.0, 0.0], [ratio * math.cos(angle), ratio * math.sin(angle)]])
-    low, high = np.linalg.eigvalsh(infinite.ntk(x, depth=depth, activation="relu"))
-    return float(high / low)
+    return float(np.linalg.cond(infinite.ntk(x, depth=depth, activation="relu")))
 
 
 def eigenvalues(setting: Setting) -> Measurements:
