@@ -175,8 +175,15 @@ def shifted_relu(setting: Setting) -> Measurements:
 
 
 def one_layer(setting: Setting) -> Measurements:
-    """Measure Lemma 41: the largest correlation after a layer over its bound, and over 1 - δ."""
+    """Measure Lemma 41: the largest correlation after a layer over its bound, and over 1 - δ.
+
+    And Eq. (20): the least μ for squared norms within μ/4 of 1, over μ/2.
+    """
     q, q2 = PAIRS.T
+    for row, name in grid(activation=ODD):
+        mu = CorrelationMap(name).mu
+        least = nonlinearity(name, np.linspace(1 - mu / 4, 1 + mu / 4, 21)).min()
+        yield row("near_one_mu", least / (mu / 2))
     for row, name, delta in grid(activation=ODD, at=DELTAS):
         mu, mu2 = nonlinearity(name, q), nonlinearity(name, q2)
         after = np.abs(correlation_of(name, q, q2, 1 - delta))
@@ -193,14 +200,6 @@ def nonlinearity(activation: str, gamma: Array) -> Array:
     sigma, (z, weights) = activations.get(activation), gaussian_rule()
     a1 = sigma.values(np.sqrt(gamma)[:, None] * z) @ (weights * z)
     return np.asarray(1 - sigma.gain**2 * a1**2 / length_map(sigma, gamma))
-
-
-def near_norm_one(setting: Setting) -> Measurements:
-    """Measure Eq. (20): the least μ for squared norms within μ/4 of 1, over μ/2."""
-    for row, name in grid(activation=ODD):
-        mu = CorrelationMap(name).mu
-        least = nonlinearity(name, np.linspace(1 - mu / 4, 1 + mu / 4, 21)).min()
-        yield row("near_one_mu", least / (mu / 2))
 
 
 def many_layers(setting: Setting) -> Measurements:

@@ -81,20 +81,17 @@ def equation_12(setting: Setting) -> Measurements:
 
 
 def theorem_3(setting: Setting) -> Measurements:
-    """Measure the mean |cos| of gradients in [m, m, m], its rate, and the share above a level."""
+    """Measure the mean |cos| of gradients and its rate in [m, m, m] and, as Figure 3, [512, m,
+    512].
+    """
+    narrow = (32, 64, 128, 256)
     for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
         by_width = [angles((width,) * 3, name, seed)[layer - 1] for width in WIDTHS]
         yield row("cos_exponent", exponent(WIDTHS, [measured.cos_mean for measured in by_width]))
         for width, measured in zip(WIDTHS, by_width, strict=True):
             yield row("cos_above", measured.cos_above, width=width, at=LEVEL)
-
-
-def bottleneck(setting: Setting) -> Measurements:
-    """Measure with which power of m_b mean |cos| falls in [512, m_b, 512]: Figure 3, right."""
-    widths = (32, 64, 128, 256)
-    for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
-        means = [angles((512, width, 512), name, seed)[layer - 1].cos_mean for width in widths]
-        yield row("bottleneck_exponent", exponent(widths, means))
+        means = [angles((512, width, 512), name, seed)[layer - 1].cos_mean for width in narrow]
+        yield row("bottleneck_exponent", exponent(narrow, means))
 
 
 def equation_18(setting: Setting) -> Measurements:
