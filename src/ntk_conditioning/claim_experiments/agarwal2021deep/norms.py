@@ -2,11 +2,11 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from functools import cache, partial
 
 import numpy as np
 from numpy.polynomial import hermite_e, polynomial
-from numpy.typing import ArrayLike
 from scipy.special import factorial
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
@@ -30,8 +30,7 @@ SHIFTED = Activation(
 VARIANCES = (2.1, 2.5, 2.9, 3.5)
 
 ODD = ("tanh", "erf")
-#: Squared norms |x|² and |y|².
-PAIRS = np.array(list(itertools.combinations_with_replacement((0.5, 0.8, 1.0, 1.5, 4.0), 2)))
+SQUARES = np.array([0.5, 0.8, 1.0, 1.5, 4.0])  # squared norms of samples, all pairs of them
 DELTAS = (0.01, 0.1, 0.5, 0.9)
 ROUNDING = 1e-8  # of correlations by quadrature; below it bounds are not compared
 
@@ -40,34 +39,30 @@ ALPHA, DELTA = 0.0798, 0.0185  # α' and δ' as Theorem 59 prints them
 NORMS = np.array([0.5, 1.0, 2.0])
 SEPARATIONS = (0.02, 0.05, 0.2, 1.0, 1.9)
 EPSILONS = (1e-2, 1e-4)
-EQUAL = 50  # layers after which squared norms are 1 up to 2e-4
 
 
-def correlation_of(activation: str, q: ArrayLike, q2: ArrayLike, rho: ArrayLike) -> Array:
-    """Return σ̂_c(x, y) over the root of σ̂_c(x, x) σ̂_c(y, y), for any norms and a smooth σ.
+def paths(
+    activation: str, squares: Array, deltas: Sequence[float], layers: int, *, equal: float
+) -> tuple[Array, Array]:
+    """Return 1 - ρ of all pairs after 0, 1, … layers, (layers + 1, k, n, n), and squared norms.
 
-    ``q`` and ``q2`` are squared norms, ``rho`` correlations, all (n,). Right to 1e-9 for squared
-    norms up to 4.
+    Of n samples of squared norms ``squares``, with 1 - ρ each of the k ``deltas`` at first. Norms
+    that are as near to 1 as ``equal`` count as 1.
     """
-    sigma = activations.get(activation)
-    u, v, mass = _plane()
-    correlations = []
-    for first, second, cosine in np.broadcast(q, q2, rho):
-        one = sigma.values(np.sqrt(first) * u)
-        two = sigma.values(np.sqrt(second) * (cosine * u + np.sqrt(1 - cosine**2) * v))
-        squares = (one**2 @ mass) * (two**2 @ mass)
-        correlations.append((one * two) @ mass / np.sqrt(squares))
-    return np.array(correlations)
-
-
-@cache
-def _plane() -> tuple[Array, Array, Array]:
-    """Return nodes and weights of two independent normal variables."""
-    nodes, weights = hermite_e.hermegauss(90)
-    u, v = np.meshgrid(nodes, nodes)
-    mass = np.outer(weights, weights) / (2 * np.pi)
-    near = mass > 1e-17  # corners that weigh nothing
-    return u[near], v[near], mass[near]
+    sigma, limit = activations.get(activation), CorrelationMap(activation)
+    n, every = len(squares), slice(0, len(squares))
+    norms, distances = [squares], [np.tile(np.reshape(deltas, (-1, 1, 1)), (1, n, n))]
+    for _ in range(layers):
+        q, w = norms[-1], distances[-1]
+        if np.abs(q - 1).max() > equal:
+            layer = dual(sigma, q)
+            w = np.stack([layer.cosine_distances(every, every, z, angle_of(z))[0] for z in w])
+            q = layer.variances
+        else:
+            w, _ = limit.cosine_distances(w)
+        norms.append(q)
+        distances.append(w)
+    return np.array(distances), np.array(norms)
 
 
 def contraction(activation: str) -> float:
@@ -113,7 +108,7 @@ def hermite_basis(setting: Setting) -> Measurements:
 
     ``n`` is i, ``d`` is j, ``at`` is γ', and γ is 1/2. Eq. (14) and the proof print γ² for γ.
     """
-    nodes, weights = hermite_e.hermegauss(24)
+    nodes, weights = hermite_e.hermegauss(90)
     weights = np.outer(weights, weights) / (2 * math.pi)
     gamma, rho = 0.5, 0.6
     first = math.sqrt(gamma) * nodes[:, None]
@@ -130,15 +125,13 @@ def hermite_basis(setting: Setting) -> Measurements:
         )
         mean = np.sum(weights * np.exp(first + second))
         yield row("generating_function", mean, printed, right)
-        q = np.array([gamma, other])
         for name in ("tanh", "gelu"):
             sigma = activations.get(name)
-            a, b = (sigma.gain * scaled(name, math.sqrt(each)).coefficients for each in q)
-            squares = length_map(sigma, q)
-            value = correlation_of(name, q[:1], q[1:], rho).item() * math.sqrt(squares.prod())
-            series = polynomial.polyval(rho, a * b)
+            a, b = (sigma.gain * scaled(name, math.sqrt(q)).coefficients for q in (gamma, other))
+            value = sigma.gain**2 * np.sum(weights * sigma.values(first) * sigma.values(second))
+            series, square = polynomial.polyval(rho, a * b), length_map(sigma, other)
             yield row("equation_15", value, None, series, activation=name)
-            yield row("equation_16", squares[1], None, np.sum(b**2), activation=name)
+            yield row("equation_16", square, None, np.sum(b**2), activation=name)
 
 
 @cache
@@ -179,20 +172,19 @@ def one_layer(setting: Setting) -> Measurements:
 
     And Eq. (20): the least μ for squared norms within μ/4 of 1, over μ/2.
     """
-    q, q2 = PAIRS.T
     for row, name in grid(activation=ODD):
         mu = CorrelationMap(name).mu
         least = nonlinearity(name, np.linspace(1 - mu / 4, 1 + mu / 4, 21)).min()
         yield row("near_one_mu", least / (mu / 2))
-    for row, name, delta in grid(activation=ODD, at=DELTAS):
-        mu, mu2 = nonlinearity(name, q), nonlinearity(name, q2)
-        after = np.abs(correlation_of(name, q, q2, 1 - delta))
-        if delta <= 0.5:
-            bound = np.sqrt((1 - (1 + mu / 2) * delta) * (1 - (1 + mu2 / 2) * delta))
-        else:
-            bound = np.sqrt((1 - mu / 2) * (1 - mu2 / 2)) * (1 - delta)
-        yield row("lemma_41_over_bound", np.max(after / bound))
-        yield row("lemma_41_over_rho", np.max(after / (1 - delta)))
+        correlations = 1 - paths(name, SQUARES, DELTAS, 1, equal=0.0)[0][1]
+        mu, mu2 = np.meshgrid(nonlinearity(name, SQUARES), nonlinearity(name, SQUARES))
+        for (here, delta), rho in zip(grid(activation=name, at=DELTAS), correlations, strict=True):
+            if delta <= 0.5:
+                bound = np.sqrt((1 - (1 + mu / 2) * delta) * (1 - (1 + mu2 / 2) * delta))
+            else:
+                bound = np.sqrt((1 - mu / 2) * (1 - mu2 / 2)) * (1 - delta)
+            yield here("lemma_41_over_bound", np.max(np.abs(rho) / bound))
+            yield here("lemma_41_over_rho", np.max(np.abs(rho) / (1 - delta)))
 
 
 def nonlinearity(activation: str, gamma: Array) -> Array:
@@ -207,47 +199,35 @@ def many_layers(setting: Setting) -> Measurements:
 
     And how far squared norms are from 1, from there on and from Theorem 12's α_σ log(…), over μ/4.
     """
+    off = np.abs(SQUARES - 1)
     for row, name, delta in grid(activation=ODD, at=DELTAS):
-        alpha, layer = contraction(name), CorrelationMap(name)
-        mu = layer.mu
-        logs = np.log(4 * np.maximum(np.abs(PAIRS - 1).max(axis=1), mu / 4) / mu)
+        alpha, mu = contraction(name), CorrelationMap(name).mu
+        logs = np.log(4 * np.maximum(np.maximum.outer(off, off), mu / 4) / mu)
         first = logs / alpha
         last = math.ceil(first.max()) + separating_depth(delta, mu / 2) + 40
-        norms, rhos = [PAIRS], [np.full(len(PAIRS), 1 - delta)]
-        for _ in range(last):
-            q, rho = norms[-1], rhos[-1]
-            unequal = np.abs(q - 1).max() > ROUNDING / 10
-            rhos.append(correlation_of(name, q[:, 0], q[:, 1], rho) if unequal else layer(rho))
-            norms.append(length_map(activations.get(name), q))
-        layers = np.arange(last + 1)[:, None]
+        w, norms = paths(name, SQUARES, [delta], last, equal=ROUNDING / 10)
+        layers = np.arange(last + 1)[:, None, None]
         bound = correlation_bound(np.maximum(layers - first, 0), delta, mu / 2)
         compared = (layers > first) & (bound > ROUNDING)
-        yield row("theorem_42_over_bound", np.where(compared, np.abs(rhos) / bound, 0).max())
+        yield row("theorem_42_over_bound", np.max(np.abs(1 - w[:, 0])[compared] / bound[compared]))
         if delta == DELTAS[0]:
             for statement, start in (("theorem_42", first), ("theorem_12", alpha * logs)):
-                far = np.where(layers >= start, np.abs(np.array(norms) - 1).max(axis=2), 0).max()
-                yield row(f"{statement}_norms", far / (mu / 4), at=None)
+                far = np.maximum(np.abs(norms - 1)[:, :, None], np.abs(norms - 1)[:, None])
+                largest = far[layers >= start].max()
+                yield row(f"{statement}_norms", largest / (mu / 4), at=None)
 
 
 def normrelu(setting: Setting) -> Measurements:
     """Measure Theorem 59: correlations from layer L̂ on over their bound, the largest over pairs."""
-    layer = CorrelationMap("normrelu")
-    firsts = [math.ceil(2 / ALPHA * math.log(3 / min(eps, layer.mu / 4))) for eps in EPSILONS]
-    sigma, q, every = activations.get("normrelu"), NORMS, slice(0, len(NORMS))
-    # 1 - ρ of all pairs of NORMS, at first of different norms: (layers, separations, n, n)
-    w = [np.broadcast_to(np.array(SEPARATIONS)[:, None, None], (len(SEPARATIONS), len(q), len(q)))]
-    for _ in range(EQUAL):
-        step = dual(sigma, q)
-        w.append(np.stack([step.cosine_distances(every, every, z, angle_of(z))[0] for z in w[-1]]))
-        q = step.variances
-    for _ in range(EQUAL, max(firsts) + 500):
-        w.append(layer.cosine_distances(w[-1])[0])
-    rho = np.moveaxis(1 - np.array(w), 1, 0)
+    mu = CorrelationMap("normrelu").mu
+    firsts = [math.ceil(2 / ALPHA * math.log(3 / min(eps, mu / 4))) for eps in EPSILONS]
+    w, _ = paths("normrelu", NORMS, SEPARATIONS, max(firsts) + 500, equal=2e-4)
+    rho = np.moveaxis(1 - w, 1, 0)
     for (row, delta), path in zip(grid(activation="normrelu", at=SEPARATIONS), rho, strict=True):
         for epsilon, first in zip(EPSILONS, firsts, strict=True):
             # the bound is one-sided: of samples more than a right angle apart it is that of δ = 1
             layers = np.arange(len(path) - first)
-            bound = correlation_bound(layers, min(delta, 1.0) - DELTA, layer.mu / 2)
+            bound = correlation_bound(layers, min(delta, 1.0) - DELTA, mu / 2)
             ratios = path[first:].max(axis=(1, 2)) / (bound + DELTA * epsilon)
             yield row(f"theorem_59_epsilon_{epsilon:g}", ratios.max(), depth=first)
         yield row("normrelu_rise", np.abs(path).max() - abs(1 - delta), DELTA)
