@@ -114,7 +114,7 @@ def spectrum(
     """
     weight = np.maximum(np.asarray(weights, dtype=np.float64), 0)  # below 0 by rounding only
     sizes = n * weight / np.asarray(counts)
-    flat = sizes <= FLAT * sizes.max(initial=0)  # like the identity on any scale that is told
+    flat = sizes <= FLAT * sizes.max(initial=0)  # like the identity on any scale
     rest += float(weight[flat].sum())
     # in units of the largest: distances of an ordered phase are as small as 1e-200
     unit = float(sizes.max(initial=0)) or 1.0

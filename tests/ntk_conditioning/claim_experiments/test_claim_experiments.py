@@ -48,7 +48,7 @@ UNCONDITIONAL = {"lemma_1_with_epsilon", "separation_of_very_close_pairs"}
 @cache
 def table(paper: str) -> pd.DataFrame:
     """Return the table of a paper's experiments."""
-    rows = pd.DataFrame(asdict(each) for each in measure(paper, SETTINGS[paper]))
+    rows = pd.DataFrame(asdict(row) for row in measure(paper, SETTINGS[paper]))
     return rows.assign(paper=paper)
 
 
@@ -59,7 +59,7 @@ def test_measurements_are_distinct_numbers_and_every_claim_has_its_verdict(paper
     assert not rows.duplicated(
         [key for key in tables.get("claim_experiments").keys if key in rows]
     ).any()
-    claims = [each for each in load(PAPERS / f"{paper}.yaml").claims if each.table == NAME]
+    claims = [claim for claim in load(PAPERS / f"{paper}.yaml").claims if claim.table == NAME]
     assert len(claims) > 40
     for claim in claims:
         result = check(claim, {NAME: rows})

@@ -27,7 +27,7 @@ def test_harmonics_are_counted_and_add_up(d):
     np.testing.assert_allclose(of.counts, counts, rtol=1e-9)
     if d < 1000:
         assert of.weights.sum() == pytest.approx(math.e, rel=1e-10)  # by a recurrence
-    else:  # nearly the powers of the cosine, of which the first are told
+    else:  # nearly the powers of the cosine, the first of which are known
         np.testing.assert_allclose(of.weights, [1, 1, 1 / 2, 1 / 6], rtol=0.01)
 
 
@@ -37,8 +37,8 @@ def test_harmonics_are_counted_and_add_up(d):
 def test_uniform_samples_have_the_spectrum_of_the_laws(activation, depth, n, d):
     x = sphere.uniform(np.random.default_rng(n + d), n=n, d=d).samples
     law = uniform(ntk_distances(activations.get(activation), depth), n=n, d=d)
-    found = eigenvalues(x, activation=activation, depth=depth)
-    ends = found[[0, -1, -1 - len(law.spikes)]]
+    values = eigenvalues(x, activation=activation, depth=depth)
+    ends = values[[0, -1, -1 - len(law.spikes)]]
     assert ends == pytest.approx([law.low, law.largest, law.high], rel=0.1)
 
 
@@ -49,9 +49,9 @@ def test_tilted_samples_have_the_spectrum_of_the_laws(shape, c, n, d):
     law = getattr(random_matrix_predictions, shape)(
         ntk_distances(activations.get("relu"), 3), c, n=n, d=d
     )
-    found = eigenvalues(x, activation="relu", depth=3)[::-1]
-    spikes, (high, *_) = np.split(found, [len(law.spikes)])
-    assert found[-1] == pytest.approx(law.low, rel=0.05)
+    values = eigenvalues(x, activation="relu", depth=3)[::-1]
+    spikes, (high, *_) = np.split(values, [len(law.spikes)])
+    assert values[-1] == pytest.approx(law.low, rel=0.05)
     assert spikes == pytest.approx(law.spikes, rel=0.02)
     assert high == pytest.approx(law.high, rel=0.1)
 

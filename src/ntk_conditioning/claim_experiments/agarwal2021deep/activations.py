@@ -196,11 +196,11 @@ def proof(setting: Setting) -> Measurements:
         sigma, tilde = activations.get(name), activations.get(f"normalized_{name}")
         c = sigma.expectation(lambda values: values)
         s = math.sqrt(sigma.expectation(np.square) - c**2)
-        v, other = (w @ each.values(x) / root for each in (sigma, tilde))
+        v, other = (w @ activation.values(x) / root for activation in (sigma, tilde))
         mean, deviation = float(v.mean()), math.sqrt(np.mean((other - v.mean()) ** 2))
         right = (mean - c * float(w.sum()) / root) / s
         yield row("batch_mean", other.mean(), (mean - c) / s, right)
         yield row("batch_deviation", other.std(), deviation, v.std() / s)
-        one, normed = (each.values(x[:, 0]) / root for each in (sigma, tilde))
+        one, normed = (activation.values(x[:, 0]) / root for activation in (sigma, tilde))
         mean = float(one.mean())
         yield row("layer_mean", normed.mean(), (mean - c) / s, (mean - c / root) / s)

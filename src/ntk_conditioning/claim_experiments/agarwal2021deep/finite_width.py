@@ -127,9 +127,8 @@ def _paths(
 ) -> Array:
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation.
 
-    A unit sees two normal variables of the samples' correlation, which are drawn in place of
-    matrices. Of max(4, UNITS/width) networks, or ``networks`` times as many from streams of their
-    own.
+    A unit sees two normal variables of that correlation, which are drawn in place of matrices. Of
+    max(4, UNITS/width) networks, or ``networks`` times as many from several streams.
     """
     rngs = [generator(seed, "init", number) for number in range(1, networks + 1) or [None]]
     sigma, count = activations.get(name), max(4, UNITS // width)

@@ -45,7 +45,7 @@ def angles(hidden: tuple[int, ...], activation: str, seed: int) -> list[LayerAng
 
 def gradients(neurons: Tensor, weight: Tensor) -> Tensor:
     """Return the gradients (m, p) of neurons (1, m) by a weight that they were computed from."""
-    rows = (torch.autograd.grad(each, weight, retain_graph=True)[0] for each in neurons[0])
+    rows = (torch.autograd.grad(neuron, weight, retain_graph=True)[0] for neuron in neurons[0])
     return torch.stack([row.flatten() for row in rows])
 
 
@@ -142,12 +142,12 @@ def corollary_2(setting: Setting) -> Measurements:
 
 def rotations(net: FeedforwardNet, moved: FeedforwardNet, x: Tensor) -> list[float]:
     """Return the mean 1 - cos between a neuron's normals in two networks, for all hidden layers."""
-    products = (gradient_products(*each) for each in ((net, x), (moved, x), (net, x, moved)))
-    means = []
-    for here, there, across in zip(*products, strict=True):
-        ends = here.diagonal() * there.diagonal()
-        means.append(float((1 - across.diagonal() / ends.sqrt()).mean()))
-    return means
+    networks = (net, x), (moved, x), (net, x, moved)
+    here, there, across = (
+        [products.diagonal() for products in gradient_products(*pair)] for pair in networks
+    )
+    dots = zip(here, there, across, strict=True)
+    return [float((1 - dot / (square * square2).sqrt()).mean()) for square, square2, dot in dots]
 
 
 def moved(net: FeedforwardNet, x: Tensor) -> FeedforwardNet:
@@ -216,8 +216,8 @@ def equation_24(setting: Setting) -> Measurements:
     for row, name, seed, width in grid(activation=ACTIVATIONS, seed=setting.seeds, width=widths):
         net, x = network((width,) * 3, name, seed)
         inputs, sums = layers(net, x[None])
-        total, every = 0.0, zip(angles((width,) * 3, name, seed), inputs, sums, strict=False)
-        for layer, (measured, alpha, z) in enumerate(every, start=1):
+        total, hidden = 0.0, zip(angles((width,) * 3, name, seed), inputs, sums, strict=False)
+        for layer, (measured, alpha, z) in enumerate(hidden, start=1):
             slopes = net.activation.derivative(z[0])
             through = net.scale(layer) * slopes[:, None] * net.weights[layer - 1]
             by_weights = float(slopes.abs().max() ** 2 * alpha.square().mean())

@@ -85,11 +85,8 @@ def shallow(setting: Setting) -> Measurements:
             ("shortest_apart", block_diag(0.1, random[1:])),
         ):
             low, high = (np.linalg.eigvalsh(_shallow(x)) / np.linalg.eigvalsh(x @ x.T))[[0, -1]]
-            for quantity, ratio in (
-                ("lambda_min", low),
-                ("lambda_max", high),
-                ("kappa", high / low),
-            ):
+            ratios = {"lambda_min": low, "lambda_max": high, "kappa": high / low}
+            for quantity, ratio in ratios.items():
                 yield row(f"shallow_{kind}_{quantity}_over_gram", ratio, d=x.shape[1])
 
 

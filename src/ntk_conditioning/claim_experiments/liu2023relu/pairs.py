@@ -131,13 +131,13 @@ def two_samples(setting: Setting) -> Measurements:
             for row, depth in grid(depth=depths, n=2, at=math.degrees(at)):
                 yield row(f"{name}_over_gram", kappas[depth] / kappas[0])
                 yield row(f"{name}_step", kappas[depth] / kappas[depth - 1])
+
+    def beyond(z: float, depth: int) -> float:
+        return float(theory.gradient_angle(z, depth)) - (math.pi - z)
+
     for row, depth in grid(depth=depths, n=2):
-
-        def beyond(z: float, depth: int = depth) -> float:
-            return float(theory.gradient_angle(z, depth)) - (math.pi - z)
-
         yield row("pair_window_from", _up_to(0, depth))
-        edge = brentq(beyond, *np.radians((90.1, 160)), xtol=1e-12)
+        edge = brentq(beyond, *np.radians((90.1, 160)), args=(depth,), xtol=1e-12)
         yield row("pair_window_to", math.degrees(edge))
 
 
@@ -153,9 +153,7 @@ def eigenvalues(setting: Setting) -> Measurements:
     for row, depth, at in grid(depth=setting.depths, n=2, at=(10.0, 60.0)):
         phi = float(theory.gradient_angle(math.radians(at), depth))
         mixed = UNEQUAL * math.cos(phi)
-        printed, right = (
-            (1 + b + math.sqrt(1 + b**2 + factor * b * math.cos(2 * phi))) / 2 for factor in (1, 2)
-        )
-        yield row(
-            "pair_lambda_max", np.linalg.eigvalsh([[1.0, mixed], [mixed, b]])[-1], printed, right
-        )
+        largest = np.linalg.eigvalsh([[1.0, mixed], [mixed, b]])[-1]
+        cosine = b * math.cos(2 * phi)
+        printed, right = ((1 + b + math.sqrt(1 + b**2 + k * cosine)) / 2 for k in (1, 2))
+        yield row("pair_lambda_max", largest, printed, right)
