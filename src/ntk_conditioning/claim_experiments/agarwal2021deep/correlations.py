@@ -242,8 +242,8 @@ def neural_tangent(setting: Setting) -> Measurements:
 def equal_correlations(setting: Setting) -> Measurements:
     """Measure kappa - 1 of the NTK of equally correlated samples over its bounds.
 
-    With r = Θ_12/Θ_11 it is n r/(1 - r), which keeps its digits where the eigenvalues are equal up
-    to rounding. Correlations are 1 - δ, so that δ is the separation of both Assumptions A and B.
+    With r = Θ_12/Θ_11 it is n r/(1 - r). Correlations are 1 - δ, so that δ is the separation of
+    both Assumptions A and B.
     """
     names = ("normalized_relu", "normalized_gelu", "normrelu", "erf")
     for row, name, delta in grid(activation=names, at=EQUAL_SEPARATIONS):
@@ -252,8 +252,9 @@ def equal_correlations(setting: Setting) -> Measurements:
         half = (1 - mu / 2) ** apart
         yield row("corollary_28_half", half, 0.5, 2 * delta, depth=apart)
         firsts = {n: theory.first_depth(n, delta, mu, ntk=True) for n in EQUAL_SIZES}
-        x, depths = [[1, 0], [1 - delta, math.sqrt(delta * (2 - delta))]], 5 * max(firsts.values())
-        kernels = along_depth(x, depths=range(depths // 2 + 1), activation=name)
+        x = [[1, 0], [1 - delta, math.sqrt(delta * (2 - delta))]]
+        depths = range(5 * max(firsts.values()) // 2 + 1)
+        kernels = along_depth(x, depths=depths, activation=name)
         r = np.array([kernel.ntk.pairs[0] for kernel in kernels])
         for n, first in firsts.items():
             excess = n * r / (1 - r)
