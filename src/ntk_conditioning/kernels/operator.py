@@ -65,8 +65,8 @@ def ntk_operator(
     ``batch`` samples go through the model at once, by default up to 1024; ``x`` stays where it is,
     and a batch of it moves to the model's device. Beside samples and vectors a product takes the
     memory of the parameters twice, and what a batch takes forward and backward; it costs as much as
-    six forward passes of all samples. SciPy's solvers take the operator (`scipy.sparse.linalg.eigsh`), and
-    torch's take ``k.as_tensor()`` (`torch.lobpcg`).
+    six forward passes of all samples. SciPy's solvers take the operator
+    (`scipy.sparse.linalg.eigsh`), and torch's take ``k.as_tensor()`` (`torch.lobpcg`).
 
     Raises the errors of `ntk` at once, before any product.
 
@@ -181,7 +181,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # torch's, of itself
-                derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]  # type: ignore[assignment]
+                derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]
             return derivatives
         except (NotImplementedError, RuntimeError) as error:
             if "forward" not in str(error):  # an operation that has no forward mode

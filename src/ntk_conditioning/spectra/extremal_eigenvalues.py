@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +40,12 @@ from ntk_conditioning.spectra.condition_numbers import (
     summary,
 )
 from ntk_conditioning.spectra.factorisations import InMemoryMatrix, Vector
+from ntk_conditioning.spectra.operators import OperatorConditioning, condition_operator
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ntk_conditioning.kernels.operator import NTKOperator
     from ntk_conditioning.spectra.symmetric_storage import PanelMatrix
 
 Operator = Callable[[Vector], Vector]
@@ -59,8 +61,20 @@ FULL_SPECTRUM_BELOW = 2048
 _log = logging.getLogger(__name__)
 
 
-def condition(k: NDArray[np.floating] | Tensor) -> Conditioning:
+@overload
+def condition(k: NTKOperator) -> OperatorConditioning: ...
+
+
+@overload
+def condition(k: NDArray[np.floating] | Tensor) -> Conditioning: ...
+
+
+def condition(
+    k: NDArray[np.floating] | Tensor | NTKOperator,
+) -> Conditioning | OperatorConditioning:
     """Return the conditioning of a kernel ``k`` (n, n): κ = λ_max / λ_min with error bounds.
+
+    Of an operator, `ntk_operator`, these are bounds from products, see `condition_operator`.
 
     ``k`` is symmetric, positive semidefinite and in float64 (or float32, which resolves far less):
     a tensor on any device, or whatever `numpy.asarray` takes. It is left as it is. All eigenvalues
@@ -80,6 +94,8 @@ def condition(k: NDArray[np.floating] | Tensor) -> Conditioning:
     True
     """
     torch = sys.modules.get("torch")  # without which there are no tensors
+    if isinstance(k, LinearOperator):
+        return condition_operator(k)
     if torch is None or not isinstance(k, torch.Tensor):
         k = np.asarray(k)
     elif k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
