@@ -1,9 +1,10 @@
 """Conditioning of neural tangent kernels: arrays in, arrays out.
 
-    from ntk_conditioning import ntk, condition
+    from ntk_conditioning import condition, ntk, ntk_operator
 
     k = ntk(model, x)  # the kernel of any torch module
     condition(k).kappa
+    condition(ntk_operator(model, many))  # bounds, without the kernel
 
 All else is imported from the modules: ``from ntk_conditioning.kernels import empirical``. Nothing
 is imported before it is used, so that a job loads only what it needs.
@@ -12,13 +13,14 @@ is imported before it is used, so that a job loads only what it needs.
 from importlib import import_module
 from typing import Any
 
-__all__ = ["__version__", "condition", "ntk"]  # their types are in __init__.pyi
+__all__ = ["__version__", "condition", "ntk", "ntk_operator"]  # their types are in __init__.pyi
 
 # No imports, not even for types: a job's code is all that it imports, and would change with these.
 _HOMES = {
     "__version__": "version",
-    "condition": "spectra.extremal_eigenvalues",
+    "condition": "spectra.operators",
     "ntk": "kernels.modules",
+    "ntk_operator": "kernels.operator",
 }
 
 

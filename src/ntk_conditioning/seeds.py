@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-Role = Literal["data", "blocks", "init", "batch", "augmentation", "lanczos"]
+Role = Literal["data", "blocks", "init", "batch", "augmentation", "lanczos", "probes"]
 
 
 def generator(seed: int, role: Role, number: int | None = None) -> np.random.Generator:

@@ -150,7 +150,7 @@ def _of_module(
     full, n, n2 = outputs == "full", len(x[0]), len(columns[0])
     k = plan.outputs if full else 1
     _require_memory(n * k, n2 * k, plan.dtype, module.device)
-    combinations = _combinations(outputs, plan.outputs).to(module.device, plan.dtype)
+    combinations = combinations_of(outputs, plan.outputs).to(module.device, plan.dtype)
     if outputs == "sum" and plan.outputs > 1:
         _require_varying_sum(module, plan, pair)
     total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
@@ -172,7 +172,7 @@ def _of_module(
     return total.to(plan.precision)
 
 
-def _combinations(outputs: Outputs, c: int) -> Tensor:
+def combinations_of(outputs: Outputs, c: int) -> Tensor:
     """Return k combinations (k, c) of the c outputs: each row is differentiated as one function."""
     if outputs == "sum":
         return torch.ones(1, c)
@@ -322,7 +322,7 @@ def _of_mlp(
     """Return the kernel of a network of one output, by its fast path."""
     if parameters is not None:
         raise ParametersError("an MLP's weights have no names: leave out parameters=")
-    _combinations(outputs, 1)
+    combinations_of(outputs, 1)
     (rows,), columns = as_inputs(x, device, mlp.device), None
     if x2 is not None:
         (columns,) = (t.to(mlp.device) for t in as_inputs(x2, device, mlp.device))

@@ -17,7 +17,6 @@ Where eigenvalues crowd at an end, so that Lanczos fails, the whole spectrum is 
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -52,39 +51,6 @@ MOST_RESTARTS = 300
 FULL_SPECTRUM_BELOW = 2048
 
 _log = logging.getLogger(__name__)
-
-
-def condition(k: NDArray[np.floating] | Tensor) -> Conditioning:
-    """Return the conditioning of a kernel ``k`` (n, n): κ = λ_max / λ_min with error bounds.
-
-    ``k`` is symmetric, positive semidefinite and in float64 (or float32, which resolves far less):
-    a tensor on any device, or whatever `numpy.asarray` takes. It is left as it is. All eigenvalues
-    are computed below `FULL_SPECTRUM_BELOW` samples, only the extreme ones from there on.
-
-    Raises:
-        KernelError: if ``k`` is no such matrix, is zero or not finite, or has a negative eigenvalue
-            beyond rounding; `UnresolvedError`, if its asymmetry explains all eigenvalues.
-        NotEnoughMemoryError: if a large kernel needs its whole spectrum, which does not fit.
-
-    >>> numbers = condition(np.diag([4.0, 2.0, 1.0]))
-    >>> numbers.kappa
-    4.0
-    >>> print(numbers)
-    kappa 4, known to 1e-14 of it; rank 3 of 3; eigenvalues from 4 to 1, floor 2.7e-15 (float64)
-    >>> condition(np.ones((2, 2))).kappa is None
-    True
-    """
-    torch = sys.modules.get("torch")  # without which there are no tensors
-    if torch is None or not isinstance(k, torch.Tensor):
-        k = np.asarray(k)
-    elif k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
-        raise KernelError(
-            f"the kernel is {k.dtype} of layout {k.layout} on {k.device}: give a dense one of "
-            "float64 (or float32)"
-        )
-    if k.ndim == 2 and len(k) >= FULL_SPECTRUM_BELOW:
-        return extreme_conditioning(k)
-    return conditioning(k if isinstance(k, np.ndarray) else k.numpy(force=True))
 
 
 def extreme_conditioning(

@@ -1,0 +1,287 @@
+"""The NTK of samples too many for their kernel: products with it, which is never formed.
+
+    K v = J (Jᵀ v),  J = ∂f/∂p at all samples.
+
+Both passes go through the samples in batches: the first adds up Jᵀ v, which has the size of the
+parameters, the second differentiates the outputs in its direction (`torch.func.vjp` and `jvp`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import LinearOperator
+from torch import Tensor, nn
+from torch.func import functional_call, jvp, vjp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from ntk_conditioning.kernels.differentiated_modules import (
+    Inputs,
+    InputsError,
+    MixedSamplesError,
+    OutputsError,
+    Selection,
+    as_inputs,
+    as_matrix,
+    differentiated,
+    first,
+    unchanged,
+)
+from ntk_conditioning.kernels.modules import Outputs, combinations_of, ntk
+from ntk_conditioning.kernels.traces import random_state, require_nothing_drawn, survey
+from ntk_conditioning.networks.gradient_tiles import full_precision
+from ntk_conditioning.networks.mlp import MLP, forward
+
+#: Samples that go through the module at once by default: so many, if their passes take no more
+#: bytes than this.
+BATCH, PASS_BYTES = 1024, 2**28
+#: Samples of a block of the kernel of which the diagonal is taken, and of the check below.
+FEW = 32
+
+Weights = Mapping[str, Tensor]
+
+
+def ntk_operator(
+    model: nn.Module | MLP,
+    x: Inputs,
+    *,
+    outputs: Outputs = "sum",
+    output: int | str | None = None,
+    parameters: Selection | None = None,
+    batch: int | None = None,
+) -> NTKOperator:
+    """Return the NTK K (n, n) of ``model`` at the samples ``x``, as an operator.
+
+    ``k @ v`` is exact, for a vector (n,) or a block (n, m), a tensor or a NumPy array;
+    `condition(k)` has bounds of its spectrum. ``outputs`` and ``parameters`` are those of
+    `ntk`: with "full" n is n c. ``output`` picks one of what a model returns, by its key or place.
+    ``batch`` samples go through the model at once, by default up to 1024; ``x`` stays where it is,
+    and a batch of it moves to the model's device. Beside samples and vectors a product takes the
+    memory of the parameters twice, and what a batch takes forward and backward; it costs as much as
+    six forward passes of all samples. SciPy's solvers take the operator
+    (`scipy.sparse.linalg.eigsh`), and torch's take ``k.as_tensor()`` (`torch.lobpcg`).
+
+    Raises the errors of `ntk` at once, before any product.
+
+    >>> model = nn.Linear(2, 1)
+    >>> k = ntk_operator(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
+    >>> (k @ torch.tensor([1.0, 0.0])).tolist(), k.trace()
+    ([6.0, 3.0], 8.0)
+    """
+    if batch is not None and batch < 1:
+        raise InputsError(f"batch={batch} is no whole number above zero")
+    if isinstance(model, MLP):
+        if parameters is not None or output is not None:
+            raise InputsError("an MLP has one output, and no names: leave them out")
+        model = _Layers(model)
+    elif output is not None:
+        names = {*differentiated(model, parameters).parameters}
+        model, parameters = _Picked(model, output), lambda name, _: name[len("model.") :] in names
+    return NTKOperator(model, x, outputs, parameters, batch)
+
+
+class NTKOperator(LinearOperator):  # type: ignore[misc]
+    """The NTK at samples, for products; see `ntk_operator`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        x: Inputs,
+        outputs: Outputs,
+        parameters: Selection | None,
+        batch: int | None,
+    ) -> None:
+        self._module = differentiated(model, parameters)
+        self.device = self._module.device
+        self._x = [x] if isinstance(x, Tensor) else [*x]
+        self._outputs, self._selection = outputs, parameters
+        with self._undisturbed():
+            samples = [t[:FEW].to(self.device) for t in as_inputs(x, "cpu", torch.device("cpu"))]
+            plan, two = (survey(self._module, [t[:m] for t in samples])[0] for m in (1, 2))
+            self._require_unmixed(samples, plan.eps)
+        self._combinations = combinations_of(outputs, plan.outputs).to(self.device, plan.dtype)
+        self.tensor_dtype = plan.precision
+        sample_bytes = two.sample_bytes - plan.sample_bytes  # without the weights
+        fits = PASS_BYTES // (4 * max(1, sample_bytes))
+        self._batch = batch or max(1, min(BATCH, fits))
+        self._weights = {name: p.detach() for name, p in self._module.parameters.items()}
+        n = len(self._x[0]) * (plan.outputs if outputs == "full" else 1)
+        super().__init__(torch.empty(0, dtype=plan.precision).numpy().dtype, (n, n))
+
+    def __matmul__(self, v: Any) -> Any:
+        """Return K v (n,) or (n, m): a tensor on the device of the tensor ``v``, or an array."""
+        if not isinstance(v, Tensor):
+            return super().__matmul__(v)
+        if v.ndim not in (1, 2) or len(v) != self.shape[0]:
+            raise InputsError(f"a block of shape {tuple(v.shape)}; the kernel is {self.shape}")
+        columns = v.reshape(len(v), -1).to(self.device, self._combinations.dtype)
+        with self._undisturbed():
+            result = torch.stack([self._times(column) for column in columns.unbind(1)], 1)
+        return result.reshape(v.shape).to(v)
+
+    def _matmat(self, v: Any) -> Any:
+        return (self @ torch.from_numpy(np.ascontiguousarray(v))).numpy()
+
+    def _matvec(self, v: Any) -> Any:
+        return self._matmat(v.reshape(len(v), 1))[:, 0]
+
+    def _adjoint(self) -> NTKOperator:
+        return self
+
+    @cached_property
+    def diagonal_entries(self) -> Tensor:
+        """The diagonal (n,), from kernels of a few samples at a time."""
+        given: Any = {"outputs": self._outputs, "parameters": self._selection, "progress": False}
+        model, parts = self._module.model, []
+        for rows in self._rows(FEW):
+            samples = tuple(t[rows].to(self.device) for t in self._x)
+            parts.append(ntk(model, samples, **given).diagonal())
+        return torch.cat(parts)
+
+    def as_tensor(self) -> Tensor:
+        """Return the kernel as a tensor without entries, which can be multiplied, and no more."""
+        return _Multiplied(self)
+
+    def diagonal(self) -> Tensor:
+        """Return the diagonal (n,): the squared norms of the gradients, computed once."""
+        return self.diagonal_entries
+
+    def trace(self) -> float:
+        """Return the sum of the eigenvalues."""
+        return float(self.diagonal().double().sum())
+
+    def _times(self, v: Tensor) -> Tensor:
+        """Return K v for a column."""
+        if self._outputs != "mean_of_kernels":
+            return self._product(v.reshape(-1, len(self._combinations))).flatten()
+        c = len(self._combinations)
+        each = torch.eye(c, dtype=v.dtype, device=v.device)
+        parts = [self._product(v[:, None] * each[a])[:, a] for a in range(c)]
+        return torch.stack(parts).mean(0)
+
+    def _product(self, v: Tensor) -> Tensor:
+        """Return J Jᵀ v of a block v (samples, k), a column for each combination of outputs."""
+        moved: Weights = {name: torch.zeros_like(w) for name, w in self._weights.items()}
+        for rows in self._rows(self._batch):
+            _, back = vjp(self._function(rows), self._weights)  # type: ignore[misc]
+            for name, change in back(v[rows])[0].items():
+                moved[name].add_(change)
+        return torch.cat([self._directional(rows, moved) for rows in self._rows(self._batch)])
+
+    def _directional(self, rows: slice, moved: Weights) -> Tensor:
+        """Return the derivatives (b, k) of a batch's outputs in a direction of the parameters."""
+        function = self._function(rows)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # torch's, of itself
+                derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]
+            return derivatives
+        except (NotImplementedError, RuntimeError) as error:
+            if "forward" not in str(error):  # an operation that has no forward mode
+                raise
+        values, back = vjp(function, self._weights)  # type: ignore[misc]
+        _, forward_again = vjp(lambda s: back(s)[0], torch.zeros_like(values))  # type: ignore[misc]
+        (derivatives,) = forward_again(moved)
+        return derivatives
+
+    def _function(self, rows: slice) -> Callable[[Weights], Tensor]:
+        samples = tuple(t[rows].to(self.device) for t in self._x)
+
+        def function(weights: Weights) -> Tensor:
+            copies = tuple(t.clone() for t in samples)
+            returned = functional_call(self._module.model, dict(weights), copies)
+            f = as_matrix(first(self._module.model, returned), len(samples[0]))
+            return f.to(self._combinations.dtype) @ self._combinations.T
+
+        return function
+
+    def _rows(self, size: int) -> Iterator[slice]:
+        n = len(self._x[0])
+        return (slice(top, min(top + size, n)) for top in range(0, n, size))
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Leave the module as it was, and let it compute in its own precision."""
+        drawn = random_state(self.device)
+        with (
+            torch.inference_mode(False),
+            torch.no_grad(),
+            torch.autocast(self.device.type, enabled=False),
+            unchanged(self._module.model, self.device),
+            full_precision(),
+            sdpa_kernel(SDPBackend.MATH),  # the others have no forward mode
+        ):
+            yield
+            require_nothing_drawn(drawn, self.device)
+
+    def _require_unmixed(self, samples: Sequence[Tensor], eps: float) -> None:
+        """Raise `MixedSamplesError` unless samples have the same outputs together and alone."""
+        together = self._module.outputs(samples)
+        alone = [
+            self._module.outputs([t[i : i + 1] for t in samples]) for i in range(len(together))
+        ]
+        error = (together - torch.cat(alone)).abs().max()
+        if not error <= eps ** (1 / 3) * together.abs().max():
+            raise MixedSamplesError(
+                "the module mixes samples: what it gives for one depends on the others; replace "
+                "the layer that does so by one that treats each sample alone"
+            )
+
+
+class _Layers(nn.Module):
+    """The network of an `MLP`, as a module."""
+
+    def __init__(self, mlp: MLP) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(mlp.weights)
+        self._activation = mlp.activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        return forward(MLP(tuple(self.weights), self._activation), x)
+
+
+class _Picked(nn.Module):
+    """A module that returns one of what another returns."""
+
+    def __init__(self, model: nn.Module, output: int | str) -> None:
+        super().__init__()
+        self.model, self._output = model, output
+
+    def forward(self, *x: Tensor) -> Any:
+        returned = self.model(*x)
+        try:
+            return returned[self._output]
+        except (KeyError, IndexError, TypeError):
+            kind = type(returned).__name__
+            raise OutputsError(f"the module returns a {kind} without {self._output!r}") from None
+
+
+class _Multiplied(Tensor):
+    """A tensor that is an operator: of all of torch's functions it knows products with matrices."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @staticmethod
+    def __new__(cls, operator: NTKOperator) -> _Multiplied:
+        kind: Any = {"dtype": operator.tensor_dtype, "device": operator.device}
+        return Tensor._make_wrapper_subclass(cls, operator.shape, **kind)
+
+    def __init__(self, operator: NTKOperator) -> None:
+        self._operator = operator
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.ops.aten.mm.default and isinstance(args[0], cls):
+            # torch.func does not work within a dispatch, whose state is the thread's
+            with ThreadPoolExecutor(1) as other_thread:
+                return other_thread.submit(args[0]._operator.__matmul__, args[1]).result()
+        raise NotImplementedError(f"{func} of a kernel that is never formed")

@@ -1,0 +1,214 @@
+"""The conditioning of kernels as users ask for it, and bounds for those that are never formed.
+
+Lanczos iterations from random vectors give Ritz values: the largest is below λ_max by no more than
+its residual says, the smallest is above λ_min, since it is a Rayleigh quotient. So the ratio of
+both is a lower bound on kappa, and never kappa itself: how much smaller λ_min is, no product tells.
+With their weights the Ritz values are quadrature nodes of the spectral density (stochastic Lanczos
+quadrature; Ubaru, Chen & Saad 2017, "Fast estimation of tr(f(A))"). The Frobenius norm is
+estimated by Hutch++ (Meyer, Musco, Musco & Woodruff 2021, Algorithm 1) of K².
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal, qr
+from scipy.sparse.linalg import LinearOperator
+from scipy.special import stdtrit
+
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.condition_numbers import Conditioning, KernelError, conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import FULL_SPECTRUM_BELOW, extreme_conditioning
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ntk_conditioning.kernels.operator import NTKOperator
+
+Array = NDArray[np.float64]
+
+#: Of Student's t, for intervals that cover in 95 % of seeds: squares of probes are skewed.
+LEVEL = 0.99
+#: Width of the kernel that smooths the density, in decades.
+SMOOTHING = 0.15
+
+
+@dataclass(frozen=True, repr=False)
+class OperatorConditioning:
+    """What products with a kernel K (n, n) tell of its spectrum; intervals have a level of 95 %.
+
+    ``lambda_max`` is at most the largest eigenvalue, and below it by ``lambda_max_error`` at most,
+    if the random start has a part in its vector. ``lambda_min_bound`` is at least the smallest
+    eigenvalue, ``kappa_bound`` at most the condition number. ``trace`` is exact.
+    ``frobenius`` is the norm of K, with its interval; ``effective_rank`` is tr(K)² / |K|_F², with
+    what follows. ``density`` (points, 3) are the share of eigenvalues per decade of λ at
+    ``log10_lambda`` (points,), and the ends of its interval over probes; smoothed by a Gaussian of
+    `SMOOTHING` decades. ``products`` counts those with K.
+    """
+
+    n: int
+    lambda_max: float
+    lambda_max_error: float
+    lambda_min_bound: float
+    trace: float
+    frobenius: tuple[float, float, float]
+    log10_lambda: Array
+    density: Array
+    products: int
+
+    @property
+    def kappa_bound(self) -> float:
+        """A lower bound on kappa."""
+        return self.lambda_max / self.lambda_min_bound
+
+    @property
+    def effective_rank(self) -> tuple[float, float, float]:
+        """tr(K)² / |K|_F², and the ends of its interval."""
+        middle, low, high = self.frobenius
+        return self.trace**2 / middle**2, self.trace**2 / high**2, self.trace**2 / low**2
+
+    def __repr__(self) -> str:
+        rank, low, high = self.effective_rank
+        return (
+            f"kappa is at least {self.kappa_bound:.4g}; lambda_max {self.lambda_max:.6g}, below by "
+            f"at most {self.lambda_max_error:.1e}; effective rank {rank:.4g} ({low:.4g} to "
+            f"{high:.4g}) of {self.n}; by {self.products} products"
+        )
+
+
+@overload
+def condition(k: NTKOperator) -> OperatorConditioning: ...
+
+
+@overload
+def condition(k: NDArray[np.floating] | Tensor) -> Conditioning: ...
+
+
+def condition(
+    k: NDArray[np.floating] | Tensor | NTKOperator,
+) -> Conditioning | OperatorConditioning:
+    """Return the conditioning of a kernel ``k`` (n, n): κ = λ_max / λ_min with error bounds.
+
+    Of an operator, `ntk_operator`, these are bounds from products, see `condition_operator`.
+
+    ``k`` is symmetric, positive semidefinite and in float64 (or float32, which resolves far less):
+    a tensor on any device, or whatever `numpy.asarray` takes. It is left as it is. All eigenvalues
+    are computed below `FULL_SPECTRUM_BELOW` samples, only the extreme ones from there on.
+
+    Raises:
+        KernelError: if ``k`` is no such matrix, is zero or not finite, or has a negative eigenvalue
+            beyond rounding; `UnresolvedError`, if its asymmetry explains all eigenvalues.
+        NotEnoughMemoryError: if a large kernel needs its whole spectrum, which does not fit.
+
+    >>> numbers = condition(np.diag([4.0, 2.0, 1.0]))
+    >>> numbers.kappa
+    4.0
+    >>> print(numbers)
+    kappa 4, known to 1e-14 of it; rank 3 of 3; eigenvalues from 4 to 1, floor 2.7e-15 (float64)
+    >>> condition(np.ones((2, 2))).kappa is None
+    True
+    """
+    if isinstance(k, LinearOperator):
+        return condition_operator(k)
+    torch = sys.modules.get("torch")  # without which there are no tensors
+    if torch is None or not isinstance(k, torch.Tensor):
+        k = np.asarray(k)
+    elif k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
+        raise KernelError(
+            f"the kernel is {k.dtype} of layout {k.layout} on {k.device}: give a dense one of "
+            "float64 (or float32)"
+        )
+    if k.ndim == 2 and len(k) >= FULL_SPECTRUM_BELOW:
+        return extreme_conditioning(k)
+    return conditioning(k if isinstance(k, np.ndarray) else k.numpy(force=True))
+
+
+def condition_operator(
+    k: NTKOperator, *, probes: int = 8, steps: int = 24, seed: int = 0
+) -> OperatorConditioning:
+    """Return bounds of the spectrum of ``k``, from ``probes`` Lanczos runs of ``steps`` products.
+
+    As many products again estimate the Frobenius norm. The runs start at random vectors of the
+    ``seed``'s role "probes"; the same seed gives the same bytes.
+    """
+    n = k.shape[0]
+    steps, rng = min(steps, n), generator(seed, "probes")
+    runs = [_lanczos(k, rng.standard_normal(n), steps) for _ in range(probes)]
+    tops = [(values[-1], residuals[-1]) for values, _, residuals in runs]
+    largest, error = max(tops)
+    floor = n * np.finfo(k.dtype).eps * largest
+    smallest = min(values[0] for values, _, _ in runs)
+    trace = k.trace()
+    grid, density = _density(runs, largest, floor)
+    frobenius, products = _frobenius(k, probes * steps, rng)
+    return OperatorConditioning(
+        n=n,
+        lambda_max=float(largest),
+        lambda_max_error=float(error),
+        lambda_min_bound=float(max(smallest, floor)),
+        trace=trace,
+        frobenius=frobenius,
+        log10_lambda=grid,
+        density=density,
+        products=probes * steps + products,
+    )
+
+
+def _lanczos(k: NTKOperator, start: Array, steps: int) -> tuple[Array, Array, Array]:
+    """Return the Ritz values (m,), ascending, their weights and residuals, of a Krylov space."""
+    basis = np.empty((steps, len(start)))
+    basis[0] = start / np.linalg.norm(start)
+    diagonal, beside = [], []
+    for step in range(steps):
+        w = k @ basis[step]
+        diagonal.append(float(w @ basis[step]))
+        for _ in range(2):  # twice is enough, against rounding
+            w -= basis[: step + 1].T @ (basis[: step + 1] @ w)
+        beside.append(float(np.linalg.norm(w)))
+        if beside[-1] < 1e-12 * max(diagonal) or step + 1 == steps:
+            break
+        basis[step + 1] = w / beside[-1]
+    values, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+    return values, vectors[0] ** 2, beside[len(diagonal) - 1] * np.abs(vectors[-1])
+
+
+def _density(
+    runs: list[tuple[Array, Array, Array]], largest: float, floor: float
+) -> tuple[Array, Array]:
+    """Return decades (points,), and the density there with its interval over runs (points, 3)."""
+    grid = np.arange(np.log10(floor), np.log10(largest) + 3 * SMOOTHING, SMOOTHING / 3)
+    of_runs = []
+    for values, weights, _ in runs:
+        decades = np.log10(np.maximum(values, floor))
+        bumps = np.exp(-0.5 * ((grid[:, None] - decades) / SMOOTHING) ** 2)
+        bumps /= np.sqrt(2 * np.pi) * SMOOTHING
+        of_runs.append(bumps @ weights)
+    mean, half = _mean(np.array(of_runs))
+    return grid, np.stack([mean, np.maximum(0, mean - half), mean + half], axis=1)
+
+
+def _frobenius(
+    k: NTKOperator, products: int, rng: np.random.Generator
+) -> tuple[tuple[float, float, float], int]:
+    """Return the Frobenius norm with its interval, by Hutch++ of K²."""
+    n, m = k.shape[0], max(2, products // 3)
+    m = min(m, n // 2)
+    sketch = qr(k @ rng.choice([-1.0, 1.0], (n, m)), mode="economic")[0]
+    exact = float(np.square(k @ sketch).sum())
+    rest = rng.choice([-1.0, 1.0], (n, m))
+    rest -= sketch @ (sketch.T @ rest)
+    mean, half = _mean(np.square(k @ rest).sum(axis=0))
+    ends = np.array([mean, np.maximum(0.0, mean - half), mean + half])
+    middle, low, high = np.sqrt(exact + ends).tolist()
+    return (middle, low, high), 3 * m
+
+
+def _mean(samples: Array) -> tuple[Array, Array]:
+    """Return the mean over samples, the first axis, and half of its interval by Student's t."""
+    count = len(samples)
+    quantile = stdtrit(count - 1, (1 + LEVEL) / 2)
+    return samples.mean(axis=0), quantile * samples.std(axis=0, ddof=1) / np.sqrt(count)

@@ -1,0 +1,178 @@
+"""Products with a kernel that is never formed are those with the kernel."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse.linalg import eigsh
+from scipy.stats import norm
+from torch import nn
+
+from ntk_conditioning import condition, ntk, ntk_operator
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.differentiated_modules import MixedSamplesError, OutputsError
+from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
+
+F64 = torch.float64
+
+
+class Attention(nn.Module):
+    """Returns a dictionary, as models of language do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = {"dim_feedforward": 12, "dropout": 0.0, "batch_first": True}
+        self.layer, self.head = nn.TransformerEncoderLayer(8, 2, **layer), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return {"logits": self.head(self.layer(x).mean(1)), "input": x}
+
+
+class Tied(nn.Module):
+    """Uses one matrix twice, and multiplies by a weight that is no layer's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w, self.scale = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return (torch.tanh(x @ self.w) @ self.w.T * self.scale).sum(1)
+
+
+def flattened(*layers: nn.Module) -> nn.Module:
+    return nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2))
+
+
+MODELS = {
+    "linear": (nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 3)), (5,)),
+    "conv1d": (flattened(nn.Conv1d(2, 4, 3, dilation=2), nn.ReLU()), (2, 9)),
+    "conv2d": (flattened(nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), nn.SiLU()), (4, 6, 6)),
+    "conv3d": (flattened(nn.Conv3d(2, 3, 2), nn.Tanh()), (2, 4, 4, 4)),
+    "transposed": (flattened(nn.ConvTranspose2d(2, 3, 3, stride=2), nn.ELU()), (2, 4, 4)),
+    "norms": (
+        flattened(
+            *(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.GroupNorm(2, 4)),
+            *(nn.InstanceNorm2d(4, affine=True), nn.LayerNorm([4, 3, 3])),
+        ),
+        (2, 5, 5),
+    ),
+    "rms norm": (flattened(nn.Linear(4, 4), nn.RMSNorm(4)), (3, 4)),
+    "embedding": (flattened(nn.Embedding(7, 4)), (5,)),
+    "tied": (Tied(), (4,)),
+}
+
+
+def model_and_samples(name: str, n: int = 9) -> tuple[nn.Module, torch.Tensor]:
+    model, shape = MODELS[name]
+    torch.manual_seed(0)
+    x = torch.randn(n, *shape, dtype=F64)
+    x = x.long() % 7 if name == "embedding" else x
+    model.double()(x)  # lazy layers take their shape
+    return model.eval(), x
+
+
+@pytest.mark.parametrize("outputs", ["sum", 0, "mean_of_kernels", "full"])
+@pytest.mark.parametrize("name", MODELS)
+def test_products_are_those_with_the_kernel(name, outputs):
+    model, x = model_and_samples(name)
+    kernel = ntk(model, x, outputs=outputs)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    k = ntk_operator(model, x, outputs=outputs, batch=4)
+    v = torch.randn(len(kernel), 2, dtype=F64)
+    for given in (v, v[:, 0]):
+        torch.testing.assert_close(k @ given, kernel @ given, rtol=1e-12, atol=1e-11)
+    torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
+    assert k.trace() == pytest.approx(kernel.trace().item(), rel=1e-12)
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+
+
+def test_one_of_several_results_is_picked_and_some_parameters_are_selected():
+    model = Attention().double().eval()
+    x = torch.randn(6, 3, 8, dtype=F64)
+    only_logits = nn.Module()
+    only_logits.model, only_logits.forward = model, lambda x: model(x)["logits"]
+    k = ntk_operator(model, x, output="logits", parameters="head.*")
+    kernel = ntk(only_logits, x, parameters="model.head.*")
+    v = torch.randn(6, dtype=F64)
+    torch.testing.assert_close(k @ v, kernel @ v, rtol=1e-12, atol=1e-12)
+    with pytest.raises(OutputsError, match="a dict without 'loss'"):
+        ntk_operator(model, x, output="loss")
+
+
+def test_solvers_of_scipy_and_torch_take_it():
+    mlp = init_mlp(5, depth=2, width=16, activation="relu", generator=np.random.default_rng(0))
+    x = torch.randn(40, 5, dtype=F64)
+    largest = torch.linalg.eigvalsh(ntk(mlp, x))[-1]
+    k = ntk_operator(mlp, x)
+    assert eigsh(k, k=1, return_eigenvectors=False) == pytest.approx(largest.item(), rel=1e-10)
+    found, _ = torch.lobpcg(k.as_tensor(), X=torch.randn(40, 1, dtype=F64))
+    assert found.item() == pytest.approx(largest.item(), rel=1e-6)
+
+
+def test_modules_without_forward_mode_are_differentiated_twice_backward(monkeypatch):
+    def without(*_):
+        raise NotImplementedError("no forward mode")
+
+    model, x = model_and_samples("conv2d")
+    v = torch.randn(len(x), dtype=F64)
+    monkeypatch.setattr("ntk_conditioning.kernels.operator.jvp", without)
+    torch.testing.assert_close(ntk_operator(model, x) @ v, ntk(model, x) @ v)
+
+
+def test_samples_that_mix_are_refused():
+    class Centred(nn.Linear):
+        def forward(self, x):
+            return super().forward(x - x.mean(0))
+
+    with pytest.raises(MixedSamplesError, match="what it gives for one depends on the others"):
+        ntk_operator(Centred(3, 1), torch.randn(5, 3))
+
+
+class Dense:
+    """A kernel that is there, with an operator's methods."""
+
+    def __init__(self, k):
+        self.k, self.shape, self.dtype = k, k.shape, k.dtype
+
+    def __matmul__(self, v):
+        return self.k @ v
+
+    def trace(self):
+        return float(np.trace(self.k))
+
+
+def test_bounds_hold_in_all_of_100_seeds_and_intervals_cover_in_95():
+    x = np.random.default_rng(1).standard_normal((120, 20))
+    k = infinite.ntk(x, depth=3, activation="relu")
+    eigenvalues = np.linalg.eigvalsh(k)
+    frobenius, kappa = np.linalg.norm(k), eigenvalues[-1] / eigenvalues[0]
+    covered = shares = 0.0
+    for seed in range(100):
+        found = condition_operator(Dense(k), probes=6, steps=16, seed=seed)
+        top = found.lambda_max * (1 + 1e-12)
+        assert found.lambda_max <= eigenvalues[-1] * (1 + 1e-12) <= top + found.lambda_max_error
+        assert found.kappa_bound <= kappa
+        covered += found.frobenius[1] <= frobenius <= found.frobenius[2]
+        bumps = norm.pdf(found.log10_lambda[:, None], np.log10(eigenvalues), SMOOTHING).mean(1)
+        inside = (found.density[:, 1] <= bumps) & (bumps <= found.density[:, 2])
+        shares += inside[bumps > 1e-3].mean()
+    assert covered >= 95
+    assert shares >= 95
+
+
+def test_an_operator_has_a_bound_on_kappa_and_the_same_bytes_again():
+    mlp = init_mlp(20, depth=3, width=64, activation="relu", generator=np.random.default_rng(0))
+    x = torch.from_numpy(np.random.default_rng(1).standard_normal((120, 20)))
+    eigenvalues = torch.linalg.eigvalsh(ntk(mlp, x)).numpy()
+    frobenius, exact = np.linalg.norm(eigenvalues), condition(ntk(mlp, x))
+    found = condition(ntk_operator(mlp, x))
+    assert found.lambda_max <= exact.lambda_max * (1 + 1e-12)
+    assert exact.lambda_max <= found.lambda_max * (1 + 1e-12) + found.lambda_max_error
+    assert 1 < found.kappa_bound <= exact.kappa
+    assert found.frobenius[0] == pytest.approx(frobenius, rel=1e-3)
+    assert found.effective_rank[0] == pytest.approx(eigenvalues.sum() ** 2 / frobenius**2, rel=1e-2)
+    shares = np.trapezoid(found.density, found.log10_lambda, axis=0)
+    assert shares[0] == pytest.approx(1, abs=1e-3)
+    assert repr(found).startswith("kappa is at least ")
+    again = condition(ntk_operator(mlp, x))
+    assert np.array_equal(again.density, found.density)
