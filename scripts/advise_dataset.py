@@ -16,6 +16,7 @@ from ntk_conditioning.data.prepared import load_prepared
 from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.files import scratch_folder, write_text
 from ntk_conditioning.networks import activations
+from ntk_conditioning.plotting.looks import label
 from ntk_conditioning.plotting.theme import save_figure
 from ntk_conditioning.threads import limit_threads
 from ntk_workflow import cli
@@ -58,7 +59,7 @@ def main(argv: cli.Argv = None) -> None:
     columns = ["advised", "activation", "depth", "excess", "trusted_width"]
     table = predictions.merge(finite[columns], how="left", on=columns[:3])
     kappas = {
-        name: [number(kappa) for kappa in rows.kappa]
+        label("activation", name): [number(kappa) for kappa in rows.kappa]
         for name, rows in table[table.advised].groupby("activation", sort=False)
     }
     sections = in_words(advice)

@@ -7,6 +7,7 @@ import pandas as pd
 
 from ntk_conditioning.advice.geometry import CLOSE
 from ntk_conditioning.advice.recommendations import TRUSTED, WIDTHS, WORTH, Advice, cost
+from ntk_conditioning.plotting.looks import label
 from ntk_conditioning.training.preconditioning import KERNEL, Repaired
 
 #: Samples so close, in degrees, may be what makes a kernel singular in float64.
@@ -113,7 +114,7 @@ def _first(advice: Advice) -> Iterator[str]:
         )
     way, advised = WAYS[advice.preparation][0], by_name[advice.preparation]
     if advised == norm and sheet.norm_max <= ALIKE * sheet.norm_min:
-        yield "Leave samples as they are: they have one norm already."
+        yield "Leave samples as they are: they have equal norms already."
     elif _gains(plain, advised):
         yield f"{way}: {_change(plain, advised)}."
     else:
@@ -137,8 +138,9 @@ def _change(plain: Repaired, repaired: Repaired) -> str:
     before, after = plain.steps_hundredth, repaired.steps_hundredth
     if before and after:
         return (
-            f"{change}, and the steps in which gradient descent learns the labels from {before:,} "
-            f"to {after:,} (ReLU, 1 hidden layer, square loss to one hundredth)"
+            f"{change}, and the steps in which gradient descent learns the labels from "
+            f"{number(before)} to {number(after)} "
+            "(ReLU, 1 hidden layer, square loss to one hundredth)"
         )
     return f"{change} (ReLU, 1 hidden layer)"
 
@@ -162,25 +164,27 @@ def _depth(advice: Advice) -> Iterator[str]:
     if gram is not None and least.min() > gram:
         yield "None improves on the samples as they are: for kappa no hidden layer is needed."
     if len(ordered := advised.activation[advised.phase == "ordered"].unique()):
+        names = " and ".join(label("activation", name) for name in ordered)
         yield (
-            f"Do without {' and '.join(ordered)}, or take the normalised versions: layers draw all "
-            "samples together, and kappa grows with every one of them."
+            f"Do without {names}, or take the normalised versions: layers draw all samples "
+            "together, and kappa grows with every one of them."
         )
     shallow, distinct = by_name[first].iloc[0], len(advice.geometry.rows)
     if not math.isnan(shallow.kappa_of_all) and distinct > advice.block:
         yield (
-            f"Of all {count(distinct, 'sample')} at once, {first} with "
+            f"Of all {count(distinct, 'sample')} at once, {label('activation', first)} with "
             f"{count(shallow.depth, 'layer')} has a kappa of about {number(shallow.kappa_of_all)}."
         )
 
 
 def _along(name: str, predictions: pd.DataFrame) -> str:
     if predictions.kappa.isna().all():
-        return f"kappa of {name} is not resolved at any depth"
+        return f"kappa of {label('activation', name)} is not resolved at any depth"
     named = predictions[predictions.depth.isin((1, 2, 8, 64))]
     named = predictions if named.empty else named
     values = zip(named.kappa, named.depth, strict=True)
-    return f"{name} has " + ", ".join(f"{number(k)} with {count(n, 'layer')}" for k, n in values)
+    words = ", ".join(f"{number(k)} with {count(n, 'layer')}" for k, n in values)
+    return f"{label('activation', name)} has {words}"
 
 
 def _width(advice: Advice) -> Iterator[str]:
@@ -194,14 +198,14 @@ def _width(advice: Advice) -> Iterator[str]:
         yield "Kappa of the networks that were drawn is not resolved."
     wide = advice.networks[advice.networks.width == width]
     for name, drawn in wide.groupby("activation", sort=False):
-        best = drawn.loc[drawn.kappa.idxmin()]
+        best, called = drawn.loc[drawn.kappa.idxmin()], label("activation", name)
         yield (
-            f"{name}: the lowest kappa at width {width}, {number(best.kappa)}, is with "
+            f"{called}: the lowest kappa at width {width}, {number(best.kappa)}, is with "
             f"{count(best.depth, 'layer')}."
         )
         known = drawn[drawn.trusted.notna() & drawn.depth.isin((1, 4, 16))]
         for trusted, depth in zip(known.trusted, known.depth, strict=True):
             yield (
-                f"{name}, {count(depth, 'layer')}: kappa is within {percent} % of infinite width "
-                f"from width {int(trusted):,} on."
+                f"{called}, {count(depth, 'layer')}: kappa is within {percent} % of infinite width "
+                f"from a width of about {int(float(f'{trusted:.1g}')):,} on."
             )

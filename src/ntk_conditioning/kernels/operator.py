@@ -36,6 +36,7 @@ from ntk_conditioning.kernels.differentiated_modules import (
 )
 from ntk_conditioning.kernels.modules import Outputs, combinations_of, ntk
 from ntk_conditioning.kernels.traces import random_state, require_nothing_drawn, survey
+from ntk_conditioning.memory import GB
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.mlp import MLP, forward
 
@@ -134,6 +135,15 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
 
     def _adjoint(self) -> NTKOperator:
         return self
+
+    def __repr__(self) -> str:
+        weights = sum(w.numel() for w in self._weights.values())
+        gigabytes = 2 * weights * self._combinations.itemsize / GB
+        return (
+            f"NTK of {len(self._x[0]):,} samples, {self.shape[0]:,} x {self.shape[1]:,}, for "
+            f"products: {weights:,} parameters, {gigabytes:.2g} GB and {self._batch} samples at "
+            f"once; {self.dtype} on {self.device}"
+        )
 
     @cached_property
     def diagonal_entries(self) -> Tensor:

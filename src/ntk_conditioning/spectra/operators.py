@@ -11,6 +11,7 @@ estimated by Hutch++ (Meyer, Musco, Musco & Woodruff 2021, Algorithm 1) of K².
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal, qr
 from scipy.sparse.linalg import LinearOperator
 from scipy.special import stdtrit
+from tqdm import tqdm
 
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import Conditioning, KernelError, conditioning
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ntk_conditioning.kernels.operator import NTKOperator
 
 Array = NDArray[np.float64]
+Times = Callable[[Array], Array]  # products with a kernel
 
 #: Of Student's t, for intervals that cover in 95 % of seeds: squares of probes are skewed.
 LEVEL = 0.99
@@ -128,23 +131,32 @@ def condition(
 
 
 def condition_operator(
-    k: NTKOperator, *, probes: int = 8, steps: int = 24, seed: int = 0
+    k: NTKOperator, *, probes: int = 6, steps: int = 16, seed: int = 0
 ) -> OperatorConditioning:
     """Return bounds of the spectrum of ``k``, from ``probes`` Lanczos runs of ``steps`` products.
 
     As many products again estimate the Frobenius norm. The runs start at random vectors of the
-    ``seed``'s role "probes"; the same seed gives the same bytes.
+    ``seed``'s role "probes"; the same seed gives the same bytes. A bar shows long work.
     """
     n = k.shape[0]
     steps, rng = min(steps, n), generator(seed, "probes")
-    runs = [_lanczos(k, rng.standard_normal(n), steps) for _ in range(probes)]
+    sketched = max(2, min(probes * steps // 3, n // 2))
+    bar = tqdm(total=probes * steps + 3 * sketched, unit="product", delay=3, disable=None)
+
+    def times(v: Array) -> Array:
+        product: Array = k @ v
+        bar.update(v.shape[1] if v.ndim == 2 else 1)
+        return product
+
+    with bar:
+        runs = [_lanczos(times, rng.standard_normal(n), steps) for _ in range(probes)]
+        frobenius = _frobenius(times, n, sketched, rng)
     tops = [(values[-1], residuals[-1]) for values, _, residuals in runs]
     largest, error = max(tops)
     floor = n * np.finfo(k.dtype).eps * largest
     smallest = min(values[0] for values, _, _ in runs)
     trace = k.trace()
     grid, density = _density(runs, largest, floor)
-    frobenius, products = _frobenius(k, probes * steps, rng)
     return OperatorConditioning(
         n=n,
         lambda_max=float(largest),
@@ -154,17 +166,17 @@ def condition_operator(
         frobenius=frobenius,
         log10_lambda=grid,
         density=density,
-        products=probes * steps + products,
+        products=probes * steps + 3 * sketched,
     )
 
 
-def _lanczos(k: NTKOperator, start: Array, steps: int) -> tuple[Array, Array, Array]:
+def _lanczos(times: Times, start: Array, steps: int) -> tuple[Array, Array, Array]:
     """Return the Ritz values (m,), ascending, their weights and residuals, of a Krylov space."""
     basis = np.empty((steps, len(start)))
     basis[0] = start / np.linalg.norm(start)
     diagonal, beside = [], []
     for step in range(steps):
-        w = k @ basis[step]
+        w = times(basis[step])
         diagonal.append(float(w @ basis[step]))
         for _ in range(2):  # twice is enough, against rounding
             w -= basis[: step + 1].T @ (basis[: step + 1] @ w)
@@ -192,19 +204,17 @@ def _density(
 
 
 def _frobenius(
-    k: NTKOperator, products: int, rng: np.random.Generator
-) -> tuple[tuple[float, float, float], int]:
-    """Return the Frobenius norm with its interval, by Hutch++ of K²."""
-    n, m = k.shape[0], max(2, products // 3)
-    m = min(m, n // 2)
-    sketch = qr(k @ rng.choice([-1.0, 1.0], (n, m)), mode="economic")[0]
-    exact = float(np.square(k @ sketch).sum())
+    times: Times, n: int, m: int, rng: np.random.Generator
+) -> tuple[float, float, float]:
+    """Return the Frobenius norm with its interval, by Hutch++ of K² with 3 m products."""
+    sketch = qr(times(rng.choice([-1.0, 1.0], (n, m))), mode="economic")[0]
+    exact = float(np.square(times(sketch)).sum())
     rest = rng.choice([-1.0, 1.0], (n, m))
     rest -= sketch @ (sketch.T @ rest)
-    mean, half = _mean(np.square(k @ rest).sum(axis=0))
+    mean, half = _mean(np.square(times(rest)).sum(axis=0))
     ends = np.array([mean, np.maximum(0.0, mean - half), mean + half])
     middle, low, high = np.sqrt(exact + ends).tolist()
-    return (middle, low, high), 3 * m
+    return middle, low, high
 
 
 def _mean(samples: Array) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from ntk_conditioning.advice.recommendations import advise
 from ntk_conditioning.advice.words import in_words
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
+from ntk_conditioning.plotting.looks import label
 
 NAMES = ("relu", "erf", "sigmoid", "normalized_relu")
 
@@ -116,8 +117,11 @@ def test_the_phases_and_the_widths_are_told():
     said = words(advice)
     assert "Do without sigmoid" in said["What depth does"]
     best = advice.predictions.query("depth <= 8").sort_values("kappa").activation.iloc[0]
-    assert f"Of 4 activations the lowest up to 8 layers: {best} has" in said["What depth does"]
-    assert "relu: the lowest kappa at width 512" in said["How wide, and how deep"]
+    assert (
+        f"Of 4 activations the lowest up to 8 layers: {label('activation', best)} has"
+        in said["What depth does"]
+    )
+    assert "ReLU: the lowest kappa at width 512" in said["How wide, and how deep"]
     of = advice.networks.set_index(["activation", "depth", "width"])
     assert of.excess["relu", 16, 128] > of.excess["relu", 16, 512] > 1
     assert of.trusted["relu", 16, 512] > 512
