@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.threads import Team
 from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers
 from ntk_conditioning.training.trainer import Split, Training
@@ -39,10 +39,12 @@ class Measured(Training):
         """The epochs at which kernels are measured."""
         return self._along.epochs(self.course.evaluated) if self._along else []
 
-    def advance(self, paused: Callable[[], bool] = lambda: False, team: Team | None = None) -> bool:
+    def advance(
+        self, paused: Callable[[], bool] = lambda: False, workers: Executor | None = None
+    ) -> bool:
         """Finish the epoch as `Training.advance` does, and measure the networks that are left."""
         epoch = self.epoch
-        if not super().advance(paused, team):
+        if not super().advance(paused, workers):
             return False
         if epoch in self.measured:
             for number, member in enumerate(self.members):
@@ -50,7 +52,7 @@ class Measured(Training):
                     (group,) = self._begin([number])
                     k = self._kernel(group, 0, self._block(member.seed).x)
                     self._initial_kernels[member.seed] = k.numpy(force=True)
-            self._team.map(partial(self._measure, epoch), self._groups)
+            self._map(partial(self._measure, epoch), workers)
         return True
 
     @abstractmethod

@@ -9,10 +9,10 @@ members are computed together. The networks of `networks.mlp`, with any number o
 with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products, which cost
 the same with them. Matrices may have one more axis in front, for networks that are computed side by
 side. Nothing is recorded for automatic differentiation, and a descent adds its product to the
-weights without storing the gradient. Threads that have no network help with another one's steps.
+weights without storing the gradient.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.kernels_along import sharpness
 from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of_same_bits
+from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.tangents import Architecture, mlp_kernel, mlp_outputs
 from ntk_conditioning.training.trainer import Group, NetworkSpec, Split
 
@@ -50,7 +50,6 @@ class Ensemble(Measured):
         self._architecture, self._together = architecture, together
         self._began: Group | None = None  # the group that was the last to begin on a GPU
         self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
-        self._shareable: dict[tuple[int, int], int] = {}  # by samples and threads
         super().__init__(loss, members, train, test, course=course)
         rates = [member.rate for member in members]
         self._rates = torch.tensor(rates, dtype=torch.float64, device=self._like.device)
@@ -100,30 +99,14 @@ class Ensemble(Measured):
         if len(rates) > 1:
             pace = pace[:, None, None]
 
-        def pull(f: Tensor, rows: slice) -> Tensor:
-            return self._loss.gradient(f, y[..., rows]).mul_(pace)
+        def pull(f: Tensor) -> Tensor:
+            return self._loss.gradient(f, y).mul_(pace)
 
-        layers = self._layers(group)
-        parts = self._parts(layers, x, pull)
-        f, norm = layers.descend(x, pull, measure=measure, team=self._team, parts=parts)
+        f, norm = self._layers(group).descend(x, pull, measure=measure)
         self._watch_step(group, f, y)
         if norm is not None:
             norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy(force=True)
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
-
-    def _parts(self, layers: Layers, x: Tensor, pull: Pull) -> int:
-        """Return into how many parts a step is cut for threads that have nothing else to do."""
-        if not self._team.spare or x.device.type != "cpu" or x.ndim > 2:
-            return 1
-        size = len(x), self._team.threads
-        if size not in self._shareable:
-            self._shareable[size] = parts_of_same_bits(layers, x, pull, self._team)
-        return self._shareable[size]
-
-    def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
-        if self._like.device.type == "cpu" and self._team.spare:
-            return self._team.map(torch.no_grad()(function), parts)
-        return super()._each(function, parts)
 
     def _forward(self, group: Group, x: Tensor) -> tuple[Tensor, None]:
         return self._layers(group).forward(x), None

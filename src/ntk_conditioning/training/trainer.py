@@ -6,7 +6,8 @@ with the same numbers in the end: the order of an epoch follows from the seed an
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +19,6 @@ from torch.nn.functional import normalize
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.threads import Team
 from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.losses import Loss
 
@@ -113,7 +113,6 @@ class Training(ABC):
         self._batch = self._n if course.batch_size == "all" else min(course.batch_size, self._n)
         self.steps_per_epoch = -(-self._n // self._batch)
         self._steps = np.zeros(len(members), dtype=np.int64)  # that are done in this epoch
-        self._team = Team(1)
         outputs = (self._n, loss.outputs)
         zero = {
             seed: loss.values(part.x.new_zeros(outputs), part.y).mean(dtype=torch.float64).item()
@@ -134,13 +133,14 @@ class Training(ABC):
         """Whether all epochs are done, or no member is left to train."""
         return self.epoch > self.course.epochs or not self._groups
 
-    def advance(self, paused: Callable[[], bool] = lambda: False, team: Team | None = None) -> bool:
+    def advance(
+        self, paused: Callable[[], bool] = lambda: False, workers: Executor | None = None
+    ) -> bool:
         """Finish the epoch and return True, or False soon after ``paused`` says so.
 
-        The threads of ``team`` share the groups, and what of a group can be shared.
+        The threads of ``workers`` (`threads.pool`) share the groups.
         """
-        self._team = team or Team(1)
-        if not all(self._team.map(lambda group: self._finish_epoch(group, paused), self._groups)):
+        if not all(self._map(lambda group: self._finish_epoch(group, paused), workers)):
             return False
         if self.epoch in self.course.evaluated:
             self._drop_diverged()
@@ -187,6 +187,12 @@ class Training(ABC):
             "varied": self._varied,
         }
         return {name: array.copy() for name, array in (progress | self.metrics).items()}
+
+    def _map(self, function: Callable[[Any], Any], workers: Executor | None) -> list[Any]:
+        """Return a function's values for all groups."""
+        if workers and len(self._groups) > 1:
+            return [*workers.map(function, self._groups)]
+        return [*map(function, self._groups)]
 
     @abstractmethod
     def _begin(self, numbers: Sequence[int]) -> list[Any]:
@@ -281,22 +287,14 @@ class Training(ABC):
             return Split(*(t.expand(len(seeds), *t.shape) for t in first))  # nothing is copied
         return Split(*map(torch.stack, zip(*(drawn[seed] for seed in seeds), strict=True)))
 
-    def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
-        """Return a function's values for parts of the samples, without gradients."""
-        return map(function, parts)
-
     @torch.no_grad()
     def _evaluate(self, group: Group, name: str, parts: Mapping[int, Split]) -> None:
         n = len(next(iter(parts.values())).x)
         loss = correct = cosines = squares = torch.zeros((), dtype=torch.float64)
         first, varies = None, torch.zeros((), dtype=torch.bool)
-
-        def outputs(rows: slice) -> tuple[Tensor, Tensor | None, Tensor]:
-            x, y = self._gather(group, parts, dict.fromkeys(parts, rows))
-            return *self._forward(group, x), y
-
-        evaluated = [slice(top, top + EVALUATED) for top in range(0, n, EVALUATED)]
-        for f, u, y in self._each(outputs, evaluated):
+        for top in range(0, n, EVALUATED):
+            x, y = self._gather(group, parts, dict.fromkeys(parts, slice(top, top + EVALUATED)))
+            f, u = self._forward(group, x)
             loss = self._loss.values(f, y).sum(-1, dtype=torch.float64) + loss
             correct = (self._loss.predictions(f) == y).sum(-1) + correct
             first = f[..., :1, :] if first is None else first

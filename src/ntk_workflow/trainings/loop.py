@@ -12,7 +12,7 @@ from torch.backends import cudnn
 from ntk_conditioning.data.archives import ContentError, FormatError, load_arrays
 from ntk_conditioning.files import atomic
 from ntk_conditioning.networks.gradient_tiles import full_precision
-from ntk_conditioning.threads import Team
+from ntk_conditioning.threads import pool
 from ntk_conditioning.training.trainer import StateError, Training
 from ntk_workflow.cli import log
 from ntk_workflow.progress_bars import progress
@@ -64,9 +64,9 @@ def train(
 
     bar = progress(total=ensemble.course.epochs, initial=max(0, ensemble.epoch - 1), unit="epoch")
     try:
-        with bar, fixed_sums(tf32=tf32), Team(threads) as team:
+        with bar, fixed_sums(tf32=tf32), pool(threads) as workers:
             while not ensemble.finished:
-                if ensemble.advance(pausing, team):
+                if ensemble.advance(pausing, workers):
                     epoch = ensemble.epoch - 1
                     if np.isfinite(losses := ensemble.metrics["train_loss"][epoch]).any():
                         bar.set_postfix_str(f"lowest loss {np.nanmin(losses):.4g}", refresh=False)

@@ -12,12 +12,11 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.threads import Team
-from ntk_conditioning.training import mlp_ensemble, mlp_layers, trainer
+from ntk_conditioning.threads import pool
+from ntk_conditioning.training import mlp_ensemble, trainer
 from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec, Split, StateError
 from tests.ntk_conditioning.references import plain_losses
@@ -161,8 +160,8 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
 
 
 def test_a_member_alone_has_the_same_curves():
-    with Team(2) as team:
-        every = finish(make(**UNEVEN, dtype=torch.float32), team)
+    with pool(2) as workers:
+        every = finish(make(**UNEVEN, dtype=torch.float32), workers)
     assert np.isfinite(every.metrics["train_loss"]).all()
     for number, member in enumerate(MEMBERS):
         alone = finish(make([member], **UNEVEN, dtype=torch.float32))
@@ -170,36 +169,6 @@ def test_a_member_alone_has_the_same_curves():
             np.testing.assert_array_equal(alone.metrics[name][:, 0], every.metrics[name][:, number])
         for one, other in zip(weights(alone), weights(every), strict=True):
             assert torch.equal(one[0], other[number])
-
-
-#: A function of all samples, of which those of a part do not tell the same.
-CENTRED = Activation("centred", lambda z: z - z.mean(0), lambda z: 1 + 0 * z, exact_gain=1.0)
-
-
-@pytest.mark.parametrize(
-    ("activation", "dtype", "shared"),
-    [(RELU, torch.float32, True), (CENTRED, torch.float64, False)],
-)
-def test_threads_that_have_no_network_help_and_change_no_bit(
-    monkeypatch, activation, dtype, shared
-):
-    """Only where a trial gives the same bits: in two halves every BLAS does, of so many rows."""
-    monkeypatch.setattr(mlp_layers, "LEAST_PRODUCTS", 1)
-    monkeypatch.setattr(trainer, "EVALUATED", 70)
-    helped, descend = set(), Layers._descend_shared
-
-    def watched(self, *given):
-        helped.add(given[-1])
-        return descend(self, *given)
-
-    monkeypatch.setattr(Layers, "_descend_shared", watched)
-    options = {"n": 800, "d": 64, "width": 512, "batch_size": 400, "momentum": 0.5}
-    options |= {"activation": activation, "dtype": dtype}
-    alone = finish(make(MEMBERS[:1], **options))
-    assert not helped
-    with Team(2) as team:
-        assert_same(finish(make(MEMBERS[:1], **options), team).state(), alone.state())
-    assert helped == ({False, True} if shared else {False})  # those of a trial do not measure
 
 
 @both_ways
