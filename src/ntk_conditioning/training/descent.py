@@ -33,14 +33,22 @@ def rounded_down(rate: float) -> float:
     return round(math.floor(rate * 10.0**places * (1 + 1e-12)) / 10.0**places, places)
 
 
+#: Settings of a `Descent` that only networks of torch modules have.
+BEYOND_PLAIN = ("weight_decay", "decay_at", "decay_factor", "augmentation", "mixed_precision")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class Descent:
     """Epochs over the samples, in steps of ``batch_size`` or of all (``"all"``).
 
     Networks are evaluated at the start, every ``evaluate_every`` epochs and at the end. A step is
     minus the rate times the gradient, plus ``momentum`` times the step before (heavy ball).
 
-    >>> Schedule(epochs=5, evaluate_every=2).evaluated
+    Only networks of torch modules have the others: the rate is multiplied by ``decay_factor`` after
+    each of the epochs ``decay_at``, and with ``mixed_precision`` products are of bfloat16 where
+    torch's autocast has it so.
+
+    >>> Descent(epochs=5, evaluate_every=2).evaluated
     [0, 2, 4, 5]
     """
 
@@ -48,21 +56,6 @@ class Schedule:
     batch_size: int | Literal["all"] = "all"
     evaluate_every: int = 1
     momentum: float = 0.0
-
-    @property
-    def evaluated(self) -> list[int]:
-        """The epochs at whose end networks are evaluated."""
-        return [*range(0, self.epochs, self.evaluate_every), self.epochs]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Descent(Schedule):
-    """A course with what only networks of torch modules are trained with.
-
-    The rate is multiplied by ``decay_factor`` after each of the epochs ``decay_at``. With
-    ``mixed_precision`` products are of bfloat16 where torch's autocast has it so.
-    """
-
     weight_decay: float = 0.0
     decay_at: Sequence[int] = ()
     decay_factor: float = 0.1
@@ -70,8 +63,13 @@ class Descent(Schedule):
     mixed_precision: bool = False
 
     @property
+    def evaluated(self) -> list[int]:
+        """The epochs at whose end networks are evaluated."""
+        return [*range(0, self.epochs, self.evaluate_every), self.epochs]
+
+    @property
     def plain(self) -> bool:
-        """Whether this is a course and nothing beyond."""
+        """Whether nothing of `BEYOND_PLAIN` is set."""
         return all(getattr(self, name) == getattr(Descent, name) for name in BEYOND_PLAIN)
 
 
@@ -97,7 +95,3 @@ class Along:
         known = np.array(others)
         nearest = {int(np.abs(known - epoch).argmin()) for epoch in wanted}
         return [first, *(others[k] for k in sorted(nearest))]
-
-
-#: What means nothing to networks that are not of torch modules.
-BEYOND_PLAIN = tuple(Descent.__annotations__)

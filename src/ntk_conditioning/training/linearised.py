@@ -23,10 +23,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import hardshrink
 
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.training.descent import Schedule
-from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.tangents import Architecture, Tangent, tangent
-from ntk_conditioning.training.trainer import Group, NetworkSpec, Split, Training, rows_of
+from ntk_conditioning.training.trainer import Group, Split, Training, rows_of
 
 #: Steps of outputs that are taken for none: of decided samples they become subnormal numbers, in
 #: which a processor multiplies many times slower.
@@ -34,24 +32,16 @@ NEGLIGIBLE = 1e-25
 
 
 class Linearised(Training):
-    """The expansions of networks of one `Architecture`, see `Training`.
+    """The expansions of networks of one `Architecture`; other arguments are a `Training`'s.
 
     The gradients of all samples are kept, c times as large as the network's activations. All
     rates of a seed are trained together.
     """
 
-    def __init__(
-        self,
-        architecture: Architecture,
-        loss: Loss,
-        members: Sequence[NetworkSpec],
-        train: Mapping[int, Split],
-        *,
-        course: Schedule,
-    ) -> None:
+    def __init__(self, architecture: Architecture, *networks: Any, **options: Any) -> None:
         self._architecture = architecture
         self._tangents: dict[int, Tangent] = {}  # by seed
-        super().__init__(loss, members, train, None, course=course)
+        super().__init__(*networks, **options)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
         groups = []
@@ -64,17 +54,15 @@ class Linearised(Training):
             groups.append(self._group(part, "change", changes))
         return groups
 
-    def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
-        rows = {seed: batch[step] for seed, batch in batches.items()}
+    def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
         here, labels = self._gather(group, self._train, rows)
         f, _ = self._forward(group, here)
         self._watch_step(group, f, labels)
-        rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
-        pace = (-rates / f.shape[1]).to(f)[:, None, None]
+        pace = (-self._rates[group.index] / f.shape[1]).to(f)[:, None, None]
         pull = hardshrink(self._loss.gradient(f, labels).mul_(pace), NEGLIGIBLE)
         velocities, changes = group.kind("velocity"), group.kind("change")
         for velocity in velocities:
-            velocity.mul_(self.course.momentum)
+            velocity.mul_(self.descent.momentum)
         here.add_gradients(velocities or changes, pull)
         for change, velocity in zip(changes, velocities, strict=False):
             change += velocity

@@ -21,38 +21,25 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
-from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.kernels_along import sharpness
-from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.tangents import Architecture, mlp_kernel, mlp_outputs
-from ntk_conditioning.training.trainer import Group, NetworkSpec, Split
+from ntk_conditioning.training.trainer import Group, Split, Training
 
 
-class Ensemble(Measured):
-    """Networks of one `Architecture` in gradient descent, see `Training`.
+class Ensemble(Training):
+    """Networks of one `Architecture` in gradient descent; other arguments are a `Training`'s.
 
     ``together`` says whether the products of all members are computed together.
     """
 
     def __init__(
-        self,
-        architecture: Architecture,
-        loss: Loss,
-        members: Sequence[NetworkSpec],
-        train: Mapping[int, Split],
-        test: Mapping[int, Split] | None = None,
-        *,
-        course: Schedule,
-        together: bool = False,
+        self, architecture: Architecture, *networks: Any, together: bool = False, **options: Any
     ) -> None:
         self._architecture, self._together = architecture, together
         self._began: Group | None = None  # the group that was the last to begin on a GPU
         self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
-        super().__init__(loss, members, train, test, course=course)
-        rates = [member.rate for member in members]
-        self._rates = torch.tensor(rates, dtype=torch.float64, device=self._like.device)
+        super().__init__(*networks, **options)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
         d, outputs = self._like.shape[1], self._loss.outputs
@@ -68,9 +55,7 @@ class Ensemble(Measured):
             groups.append(self._group(part, "weights", [*map(torch.stack, layers)]))
         return groups
 
-    def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
-        rows = {seed: batch[step] for seed, batch in batches.items()}
-        last = step + 1 == self.steps_per_epoch
+    def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
         if last or not self._replays:
             self._take_step(group, rows, measure=last)
         else:
@@ -85,7 +70,7 @@ class Ensemble(Measured):
         """Do a step, which is recorded once the group's first has made the libraries ready."""
         take = partial(self._take_step, group, measure=False)
         if self._began is not group:
-            self._numbers_of(group)  # now, for that waits
+            _ = group.index  # now, for that waits
             self._began, self._step = group, take if waits(partial(take, rows)) else None
         else:
             self._step = self._step or Recorded(take, rows)
@@ -94,7 +79,7 @@ class Ensemble(Measured):
     def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
         """Do a step on these rows of each seed's samples; a GPU is waited for only to measure."""
         x, y = self._gather(group, self._train, rows)
-        rates = self._rates[self._numbers_of(group)]
+        rates = self._rates[group.index]
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
             pace = pace[:, None, None]
@@ -115,16 +100,14 @@ class Ensemble(Measured):
         weights = [w[place].double() for w in group.kind("weights")]
         return mlp_kernel(weights, self._architecture.activation, x.double())
 
-    def _sharpness(
-        self, group: Group, place: int, block: Split, *, start: np.random.Generator
-    ) -> float:
+    def _sharpness(self, group: Group, place: int, block: Split, rng: np.random.Generator) -> float:
         weights = [w[place].clone().requires_grad_() for w in group.kind("weights")]
 
         def loss() -> Tensor:
             f = mlp_outputs(weights, self._architecture.activation, block.x)
             return self._loss.values(f, block.y).mean()
 
-        return sharpness(loss, weights, start=start)
+        return sharpness(loss, weights, start=rng)
 
     def _layers(self, group: Group) -> Layers:
         """Return the layers, of a single member without the axis for members."""
@@ -132,4 +115,4 @@ class Ensemble(Measured):
         weights, velocities = (
             [t[0] if alone else t for t in group.kind(kind)] for kind in ("weights", "velocity")
         )
-        return Layers(self._architecture.activation, weights, velocities, self.course.momentum)
+        return Layers(self._architecture.activation, weights, velocities, self.descent.momentum)

@@ -62,7 +62,7 @@ def train(
     def pausing() -> bool:
         return bool(received) or time.monotonic() >= due
 
-    bar = progress(total=ensemble.course.epochs, initial=max(0, ensemble.epoch - 1), unit="epoch")
+    bar = progress(total=ensemble.descent.epochs, initial=max(0, ensemble.epoch - 1), unit="epoch")
     try:
         with bar, fixed_sums(tf32=tf32), pool(threads) as workers:
             while not ensemble.finished:

@@ -90,7 +90,7 @@ def predict(task: TrainingTask, seed: int, part: Split, rates: Sequence[float]) 
         make = expansions(partial(task.make, dtype=torch.float64))
         ensemble = ModuleEnsemble(make, *common, descent=settings)
     else:
-        ensemble = Linearised(task.architecture, *common, course=settings)
+        ensemble = Linearised(task.architecture, *common, descent=settings)
     while not ensemble.finished:
         ensemble.advance()
     for curve in ensemble.metrics["train_loss"][settings.evaluated].T:

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.training import trainer
-from ntk_conditioning.training.descent import Descent, Schedule
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
@@ -31,9 +31,9 @@ def mlp(rates, *, depth=3, width=32, seed=1, x=X, y=Y, together=False, **course)
     loss = make_loss("square", outputs="scalar", classes=10, dtype=x.dtype)
     members, course = (
         [NetworkSpec(seed, rate) for rate in rates],
-        Schedule(**{"epochs": 12} | course),
+        Descent(**{"epochs": 12} | course),
     )
-    return Ensemble(network, loss, members, {seed: Split(x, y)}, course=course, together=together)
+    return Ensemble(network, loss, members, {seed: Split(x, y)}, descent=course, together=together)
 
 
 def modules(rates, name="fc", *, depth=3, width=32, **descent) -> ModuleEnsemble:

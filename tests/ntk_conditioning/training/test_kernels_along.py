@@ -17,7 +17,7 @@ from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.training import tangents
-from ntk_conditioning.training.descent import Along, Descent, Schedule
+from ntk_conditioning.training.descent import Along, Descent
 from ntk_conditioning.training.kernels_along import (
     ALONG,
     kernel_numbers,
@@ -38,6 +38,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.1, 0.4))
 IMAGE, N, BLOCK = (2, 3, 2), 14, 9
 LOSS = "cross_entropy", "classes"
+ARCHITECTURE = Architecture(2, 6, activations.get("tanh"))
 
 
 def parts() -> dict[int, Split]:
@@ -67,19 +68,13 @@ def networks(name: str):
 def make(kind="mlp", *, along: Along | None = None, members=MEMBERS, epochs=6, **options):
     loss = make_loss(*LOSS[:1], outputs=LOSS[1], classes=3, dtype=torch.float64)
     given = {seed: part for seed, part in parts().items() if seed in {m.seed for m in members}}
-    course = {"epochs": epochs, "batch_size": 5}
+    options |= {"descent": Descent(epochs=epochs, batch_size=5, momentum=0.5), "along": along}
     if kind == "mlp":
-        tanh = Architecture(2, 6, activations.get("tanh"))
-        ensemble = Ensemble(tanh, loss, members, given, course=Schedule(**course), **options)
-    else:
-        if kind.startswith("resnet"):
-            images = {s: part.x.reshape(N, *IMAGE).movedim(-1, 1) for s, part in given.items()}
-            given = {seed: Split(x, given[seed].y) for seed, x in images.items()}
-        descent = Descent(**course, momentum=0.5)
-        ensemble = ModuleEnsemble(networks(kind), loss, members, given, descent=descent)
-    if along:
-        ensemble.measure_along(along)
-    return ensemble
+        return Ensemble(ARCHITECTURE, loss, members, given, **options)
+    if kind.startswith("resnet"):
+        images = {s: part.x.reshape(N, *IMAGE).movedim(-1, 1) for s, part in given.items()}
+        given = {seed: Split(x, given[seed].y) for seed, x in images.items()}
+    return ModuleEnsemble(networks(kind), loss, members, given, **options)
 
 
 def mean_kernel(weights, activation, x) -> Tensor:

@@ -10,7 +10,7 @@ from torch.func import functional_call, jacrev
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Descent, Schedule
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Linearised, expansions
 from ntk_conditioning.training.losses import make_loss
@@ -80,10 +80,10 @@ def explicit_curve(f, j, y, loss, course, *, seed, rate, start=0.0, pace=1.0):
 def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, name, batch, momentum, depth):
     network = Architecture(depth, 7, activations.get("tanh"))
     loss = make_loss(name, outputs="classes", classes=C, dtype=torch.float64)
-    course = Schedule(epochs=20, batch_size=batch, momentum=momentum)
+    course = Descent(epochs=20, batch_size=batch, momentum=momentum)
     members = [NetworkSpec(seed, rate) for seed in (1, 2) for rate in (0.05, 0.2)]
     ensemble = finish(
-        Linearised(network, loss, members, dict.fromkeys((1, 2), problem), course=course)
+        Linearised(network, loss, members, dict.fromkeys((1, 2), problem), descent=course)
     )
     for number, (seed, rate) in enumerate(members):
         weights = network.draw(D, C, seed=seed, like=problem.x)
@@ -134,8 +134,8 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
     values, vectors = np.linalg.eigh(whole.kernel().numpy())
     residual = (loss.codes[problem.y].reshape(-1) - f).numpy()
     squares, rate = np.square(vectors.T @ residual), N / values[-1]
-    members, course = [NetworkSpec(1, rate)], Schedule(epochs=200)
-    ensemble = finish(Linearised(network, loss, members, {1: problem}, course=course))
+    members, course = [NetworkSpec(1, rate)], Descent(epochs=200)
+    ensemble = finish(Linearised(network, loss, members, {1: problem}, descent=course))
     curve = ensemble.metrics["train_loss"][:, 0]
     predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
     np.testing.assert_allclose(curve, predicted, rtol=1e-10)
@@ -155,9 +155,9 @@ def test_a_network_follows_its_prediction_the_closer_the_wider_it_is(problem):
     parts = dict.fromkeys(range(4), problem)
     off = []
     for width in widths:
-        network, course = Architecture(2, width, activations.get("tanh")), Schedule(epochs=30)
-        real = Ensemble(network, loss, members, parts, course=course)
-        expanded = Linearised(network, loss, members, parts, course=course)
+        network, course = Architecture(2, width, activations.get("tanh")), Descent(epochs=30)
+        real = Ensemble(network, loss, members, parts, descent=course)
+        expanded = Linearised(network, loss, members, parts, descent=course)
         a, b = (finish(ensemble).metrics["train_loss"] for ensemble in (real, expanded))
         off.append((np.abs(b - a).max(axis=0) / a[0]).mean())
     assert all(wide < narrow for narrow, wide in pairwise(off))

@@ -14,7 +14,7 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import pool
 from ntk_conditioning.training import mlp_ensemble, trainer
-from ntk_conditioning.training.descent import Schedule
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
@@ -56,7 +56,7 @@ def make(members=MEMBERS, *, dtype=torch.double, together=False, **options) -> E
         members,
         {seed: part(seed, n, d, dtype) for seed in seeds},
         {seed: part(100 + seed, n + 1, d, dtype) for seed in seeds},
-        course=Schedule(**course),
+        descent=Descent(**course),
         together=together,
     )
 
