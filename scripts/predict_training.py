@@ -16,8 +16,7 @@ from ntk_conditioning.networks.statistics import has_batch_norm
 from ntk_conditioning.networks.user_models import load
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.curves import POINT_KEYS
-from ntk_conditioning.training.predicted_times import parted, times
-from ntk_conditioning.training.prediction import UNPREDICTABLE
+from ntk_conditioning.training.prediction import UNPREDICTABLE, parted, times
 from ntk_workflow import cli
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import TrainingTask

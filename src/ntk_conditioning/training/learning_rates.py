@@ -16,7 +16,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.spectra.unresolved import as_infinite, or_missing
 from ntk_conditioning.training.curves import POINT_KEYS
-from ntk_conditioning.training.predicted_times import epochs_to
+from ntk_conditioning.training.prediction import epochs_to
 
 
 class SelectionError(UserError):
