@@ -10,8 +10,7 @@ import numpy as np
 Augmentation = Literal["none", "crop_flip"]
 
 #: Multiples of the critical learning rate, 2 / λ_max for the mean square loss, by loss. With a
-#: cross-entropy far higher rates are stable: the curvature of softmax falls to zero as samples are
-#: decided.
+#: cross-entropy far higher ones are stable: decided samples have no curvature.
 AUTO_RATES = {
     "square": (0.125, 0.25, 0.5, 1.0),
     "cross_entropy": (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0),
@@ -73,25 +72,18 @@ class Descent:
         return all(getattr(self, name) == getattr(Descent, name) for name in BEYOND_PLAIN)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Along:
-    """How kernels are measured along training: on so many samples, at so many epochs at most."""
+def measured_epochs(evaluated: Sequence[int], points: int) -> list[int]:
+    """Return the first and the last of the epochs and others, evenly in their logarithm.
 
-    samples: int
-    points: int
-
-    def epochs(self, evaluated: Sequence[int]) -> list[int]:
-        """Return the first and the last of the epochs and others, evenly in their logarithm.
-
-        >>> Along(samples=512, points=6).epochs(range(101))
-        [0, 1, 3, 10, 32, 100]
-        >>> Along(samples=512, points=2).epochs(range(101))
-        [0, 100]
-        """
-        first, *others = evaluated
-        if not others or self.points < 2:
-            return [first]
-        wanted = np.geomspace(others[-1], others[0], self.points - 1)  # the last before any other
-        known = np.array(others)
-        nearest = {int(np.abs(known - epoch).argmin()) for epoch in wanted}
-        return [first, *(others[k] for k in sorted(nearest))]
+    >>> measured_epochs(range(101), 6)
+    [0, 1, 3, 10, 32, 100]
+    >>> measured_epochs(range(101), 2)
+    [0, 100]
+    """
+    first, *others = evaluated
+    if not others or points < 2:
+        return [first]
+    wanted = np.geomspace(others[-1], others[0], points - 1)  # the last before any other
+    known = np.array(others)
+    nearest = {int(np.abs(known - epoch).argmin()) for epoch in wanted}
+    return [first, *(others[k] for k in sorted(nearest))]

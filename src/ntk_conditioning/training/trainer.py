@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Along, Descent
+from ntk_conditioning.training.descent import Descent, measured_epochs
 from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers
 from ntk_conditioning.training.losses import Loss
 
@@ -76,7 +76,8 @@ class Training(ABC):
 
     ``train`` has the samples of every seed, all equally many, and ``test`` those that are only
     evaluated. An epoch's last step takes the samples that are left. Losses are means over samples.
-    With ``along``, kernels and sharpness are measured, too, see `kernels_along`.
+    With ``along``, numbers of samples and of epochs, kernels and sharpness are measured on so many
+    samples after at most so many epochs, see `kernels_along`.
 
     Attributes:
         members: the networks, by number.
@@ -105,7 +106,7 @@ class Training(ABC):
         test: Mapping[int, Split] | None = None,
         *,
         descent: Descent,
-        along: Along | None = None,
+        along: tuple[int, int] | None = None,
     ) -> None:
         self.members, self.descent, self.epoch = tuple(members), descent, 0
         self._loss, self._train, self._test = loss, train, test
@@ -113,8 +114,8 @@ class Training(ABC):
         self._n = len(self._like)
         self._batch = self._n if descent.batch_size == "all" else min(descent.batch_size, self._n)
         self.steps_per_epoch = -(-self._n // self._batch)
-        self.block_size = min(self._n, along.samples) if along else 0
-        self.measured = along.epochs(descent.evaluated) if along else []
+        self.block_size = min(self._n, along[0]) if along else 0
+        self.measured = measured_epochs(descent.evaluated, along[1]) if along else []
         self._initial_kernels: dict[int, NDArray[np.float64]] = {}  # by seed
         shape, names = (descent.epochs + 1, len(members)), self.METRICS + (ALONG if along else ())
         self.metrics = {name: np.full(shape, np.nan) for name in names}

@@ -24,7 +24,6 @@ from ntk_conditioning.networks.user_models import UserModel, make_user_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import condition_numbers
 from ntk_conditioning.training.curves import along_rows, curve_rows
-from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.losses import Loss, make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
@@ -168,10 +167,7 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Tra
     train = {seed: parts[id(samples.train[seed])] for seed in settings.seeds}
     test = {seed: parts[id(samples.test[seed])] for seed in settings.seeds if samples.test} or None
     common = (task.loss(dtype, device), members, train, test)
-    options: dict[str, Any] = {"descent": settings}
-    if settings.kernels_along:
-        block, points = settings.kernels_along
-        options["along"] = Along(samples=block, points=points)
+    options: dict[str, Any] = {"descent": settings, "along": settings.kernels_along}
     ensemble: Training
     if kind_of(task.names["model"]).by_modules:
         ensemble = ModuleEnsemble(partial(task.make, dtype=dtype), *common, **options)

@@ -17,7 +17,7 @@ from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.training import tangents
-from ntk_conditioning.training.descent import Along, Descent
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import (
     ALONG,
     kernel_numbers,
@@ -65,7 +65,7 @@ def networks(name: str):
     return make
 
 
-def make(kind="mlp", *, along: Along | None = None, members=MEMBERS, epochs=6, **options):
+def make(kind="mlp", *, along=None, members=MEMBERS, epochs=6, **options):
     loss = make_loss(*LOSS[:1], outputs=LOSS[1], classes=3, dtype=torch.float64)
     given = {seed: part for seed, part in parts().items() if seed in {m.seed for m in members}}
     options |= {"descent": Descent(epochs=epochs, batch_size=5, momentum=0.5), "along": along}
@@ -117,7 +117,7 @@ def test_measurements_of_modules_are_those_of_explicit_gradients_and_hessians(ki
 
     Parameters that do not train count for nothing.
     """
-    ensemble = make(kind, along=Along(samples=BLOCK, points=3), members=MEMBERS[:1])
+    ensemble = make(kind, along=(BLOCK, 3), members=MEMBERS[:1])
     network, data = networks(kind)(generator(1, "init")), block(1, ensemble._train[1])
     first = next(network.parameters()).clone()
     finish(ensemble)
@@ -144,7 +144,7 @@ def test_measurements_of_modules_are_those_of_explicit_gradients_and_hessians(ki
 
 @pytest.mark.parametrize("together", [False, True])
 def test_measurements_of_mlps_are_those_of_their_weights(together):
-    ensemble = make(along=Along(samples=BLOCK, points=4), together=together)
+    ensemble = make(along=(BLOCK, 4), together=together)
     tanh, initial, centre = activations.get("tanh"), {}, np.eye(BLOCK) - 1 / BLOCK
     assert ensemble.measured == [0, 1, 2, 6]
     while not ensemble.finished:
@@ -185,7 +185,7 @@ def test_measurements_of_mlps_are_those_of_their_weights(together):
 def test_measuring_leaves_no_trace_in_the_training_and_pauses_none_in_it(kind):
     """A paused training goes on from its state alone, with kernels at initialisation made anew."""
     usual = finish(make(kind))
-    along = Along(samples=BLOCK, points=4)
+    along = (BLOCK, 4)
     measured = finish(make(kind, along=along))
     assert usual.state().keys() == measured.state().keys() - {*ALONG}
     assert_same(usual.state(), {name: measured.state()[name] for name in usual.state()})
@@ -202,7 +202,7 @@ def test_measuring_leaves_no_trace_in_the_training_and_pauses_none_in_it(kind):
 
 def test_a_network_that_diverges_is_measured_no_more():
     members = (NetworkSpec(1, 0.1), NetworkSpec(1, 1e6))
-    ensemble = finish(make(along=Along(samples=BLOCK, points=4), members=members))
+    ensemble = finish(make(along=(BLOCK, 4), members=members))
     assert ensemble.diverged.tolist()[0] == -1 < ensemble.diverged[1]
     late = ensemble.metrics["kernel_change"][ensemble.diverged[1] :, 1]
     assert np.isnan(late).all()
