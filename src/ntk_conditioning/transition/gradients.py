@@ -29,10 +29,8 @@ from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
 
 #: Where Lanczos stops: the error of a norm is about the square of it.
 TOLERANCE = 1e-4
-#: Rows of a symmetric product that are computed at once.
-TILE = 256
-#: Matrices up to this size have their norm from all eigenvalues.
-FULL_SPECTRUM = 64
+TILE = 256  # rows of a symmetric product that are computed at once
+FULL_SPECTRUM = 64  # size of matrices up to which norms are from all eigenvalues
 
 
 class ZeroGradientError(UserError):
@@ -53,8 +51,8 @@ def gradient_products(
 def _products(
     net: FeedforwardNet, x: Tensor, other: FeedforwardNet | None = None
 ) -> Iterator[Tensor]:
-    # As `gradient_products`, but a diagonal matrix is the vector (m,) on its diagonal: neurons of
-    # the first layer share no weights, and pairs of them need no look.
+    # As `gradient_products`, but the first layer's, a diagonal matrix, are the vector (m,) on it:
+    # its neurons share no weights.
     inputs, sums = layers(net, x[None])
     inputs2, sums2 = (inputs, sums) if other is None else layers(other, x[None])
     slope = net.activation.derivative
@@ -182,7 +180,7 @@ def spectral_norm(matrix: Tensor) -> float:
 
 
 def lanczos(operator: Callable[[Tensor], Tensor], like: Tensor, **options: Any) -> Any:
-    """Return what SciPy's `eigsh` finds of the largest absolute eigenvalue, with its ``options``.
+    """Return the largest absolute eigenvalue, as SciPy's `eigsh` does with these ``options``.
 
     ``operator`` is symmetric; it takes and returns vectors (p,), of the type and place of ``like``.
     """
@@ -191,8 +189,7 @@ def lanczos(operator: Callable[[Tensor], Tensor], like: Tensor, **options: Any) 
         vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
         return np.asarray(operator(vector).cpu().numpy())
 
-    p = len(like)
     # A fixed start: the same operator gives the same bytes.
-    start = np.random.default_rng(0).standard_normal(p)
-    linear = LinearOperator((p, p), matvec=times, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(len(like))
+    linear = LinearOperator((len(like), len(like)), matvec=times, dtype=np.float64)
     return eigsh(linear, k=1, which="LM", v0=start, **options)
