@@ -113,39 +113,25 @@ def kernel_numbers(
     """Return what is said of a kernel (n, n), beside that at initialisation, by `ALONG`'s names.
 
     ``codes`` (n, c) are those of the labels. What is not resolved is NaN, see `conditioning`, and
-    all is where the kernel is zero.
+    all is where the kernel is zero. The smallest angle between two gradients, in degrees, is
+    resolved to about 1e-6; it is NaN if a gradient is 0.
     """
     try:
         spectrum = conditioning(k)
     except KernelError:
         return dict.fromkeys(ALONG[:-1], math.nan)
-    resolved = spectrum.kappa is not None
-    with np.errstate(invalid="ignore"):  # of a constant kernel, or of one class
+    norms = np.sqrt(k.diagonal())
+    with np.errstate(invalid="ignore"):  # of a zero gradient, a constant kernel, or one class
+        cosines = (k / np.outer(norms, norms))[np.triu_indices(len(k), 1)]
         alignment = kernel_target_alignment(k, codes)
     numbers = {
         "kappa": spectrum.kappa,
         "lambda_max": spectrum.lambda_max,
-        "lambda_min": spectrum.lambda_min if resolved else None,
+        "lambda_min": None if spectrum.kappa is None else spectrum.lambda_min,
         "effective_rank": spectrum.effective_rank,
         "alignment": alignment,
         "kernel_change": float(np.linalg.norm(k - initial) / np.linalg.norm(initial)),
-        "min_angle": smallest_angle(k),
+        # of equal gradients the cosine may be rounded to more than 1
+        "min_angle": math.degrees(math.acos(np.minimum(cosines.max(), 1.0))),
     }
     return {name: math.nan if value is None else value for name, value in numbers.items()}
-
-
-def smallest_angle(k: NDArray[np.float64]) -> float:
-    """Return the smallest angle between two samples' gradients in degrees; NaN if one is zero.
-
-    From the kernel alone it is resolved to about 1e-6 degrees.
-
-    >>> round(smallest_angle(np.array([[1.0, 1.0], [1.0, 2.0]])), 9)
-    45.0
-    """
-    norms = np.sqrt(k.diagonal())
-    if len(k) < 2 or not norms.all():
-        return math.nan
-    cosines = k / np.outer(norms, norms)
-    largest = float(cosines[np.triu_indices(len(k), 1)].max())
-    # Of equal gradients it may be rounded to more than 1.
-    return math.degrees(math.acos(min(1.0, largest)))

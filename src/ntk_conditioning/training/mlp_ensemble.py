@@ -1,15 +1,13 @@
 """Ensembles: fully connected networks in the NTK parameterisation, trained by hand-written passes.
 
-On a CPU every network is best trained by itself, by one thread and in the same way whatever else
-there is; on a GPU single small networks would wait for their launches, so that the products of all
-members are computed together. The networks of `networks.mlp`, with any number of outputs:
+On a CPU every network trains by itself, in one thread; on a GPU single small networks would wait
+for their launches, so that the products of all members are computed together. The networks are
+those of `networks.mlp`, with any number of outputs:
 
     z_l = s_(l-1) a_(l-1) W_l^T,   a_l = sigma(z_l),   f = s_L a_L W_(L+1)^T,
 
-with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products, which cost
-the same with them. Matrices may have one more axis in front, for networks that are computed side by
-side. Nothing is recorded for automatic differentiation, and a descent adds its product to the
-weights without storing the gradient.
+with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products. Matrices
+may have one more axis in front, for networks that are computed side by side.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +45,7 @@ class Ensemble(Training):
             seed: self._architecture.draw(d, outputs, seed=seed, like=self._like)
             for seed in {self.members[number].seed for number in numbers}
         }
-        # Every matrix is a copy, so that it begins where it would if the member were the only one:
-        # a BLAS may round differently by a matrix's place in memory.
+        # Every matrix is a copy: a BLAS may round differently by a matrix's place in memory.
         groups = []
         for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
             layers = zip(*(drawn[self.members[number].seed] for number in part), strict=True)

@@ -1,8 +1,4 @@
-"""Ensembles of torch modules: each network by itself, by automatic differentiation.
-
-Order and augmentation of an epoch follow from the seed and the epoch alone, and everything else is
-in the state: weights, running statistics and momentum.
-"""
+"""Ensembles of torch modules: each network by itself, by automatic differentiation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -163,7 +159,7 @@ def draw_moves(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
     """Return the moves (n, 3) of a seed's samples in an epoch: rows, columns, and 1 to mirror."""
     rng = generator(seed, "augmentation", epoch)
     crops = rng.integers(0, 2 * PADDING + 1, size=(n, 2))
-    return np.concatenate([crops, rng.integers(0, 2, size=(n, 1))], axis=1)
+    return np.hstack([crops, rng.integers(0, 2, size=(n, 1))])
 
 
 def crop_flip(images: Tensor, moves: Tensor) -> Tensor:

@@ -15,11 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-#: Why networks with batch normalisation are not predicted.
-UNPREDICTABLE = (
-    "with batch normalisation outputs depend on the other samples of a step, and are evaluated as "
-    "no step has seen them, so that no kernel predicts them"
-)
 #: Shares of the initial loss, the time to which is compared, by their names in columns.
 SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
 #: A prediction has parted from a loss when it is off by this share of it.

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent, measured_epochs
 from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers
@@ -34,10 +33,6 @@ GROWTH = 1000
 
 #: Outputs that differ by no more roundings are constant: a row's rounding depends on its place.
 ROUNDINGS = 8
-
-
-class StateError(UserError):
-    """A state is one of another ensemble."""
 
 
 class NetworkSpec(NamedTuple):
@@ -165,15 +160,8 @@ class Training(ABC):
         return self._progress() | networks
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from the `state` of an ensemble that was made in the same way.
-
-        Raises `StateError` if it has other members, epochs or layers.
-        """
+        """Go on from the `state` of an ensemble that was made in the same way."""
         active = [int(number) for number in np.flatnonzero(state["diverged"] < 0)]
-        shapes = {name: array.shape for name, array in self._progress().items()}
-        shapes |= {name: (len(active), *no.shape[1:]) for name, no in self._no_networks.items()}
-        if shapes != {name: array.shape for name, array in state.items()}:
-            raise StateError("a state of another ensemble, with other members, epochs or layers")
         self.epoch = int(state["epoch"])
         self._steps, self.diverged = state["steps"].copy(), state["diverged"].copy()
         self._peak_loss = torch.tensor(state["peak_loss"], device=self._like.device)

@@ -13,7 +13,7 @@ from ntk_conditioning.data.archives import ContentError, FormatError, load_array
 from ntk_conditioning.files import atomic
 from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.threads import pool
-from ntk_conditioning.training.trainer import StateError, Training
+from ntk_conditioning.training.trainer import Training
 from ntk_workflow.cli import log
 from ntk_workflow.progress_bars import progress
 
@@ -53,7 +53,7 @@ def train(
         try:
             ensemble.restore(load_arrays(checkpoint, required=[*ensemble.state()]))
             log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
-        except (FormatError, ContentError, StateError) as error:
+        except (FormatError, ContentError) as error:
             log.info("a checkpoint is not used: %s", error)
     received: list[int] = []
     handlers = {s: signal.signal(s, lambda number, _: received.append(number)) for s in SIGNALS}

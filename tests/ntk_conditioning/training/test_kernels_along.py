@@ -22,7 +22,6 @@ from ntk_conditioning.training.kernels_along import (
     kernel_numbers,
     module_kernel,
     sharpness,
-    smallest_angle,
 )
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
@@ -215,8 +214,8 @@ def test_what_a_kernel_cannot_tell_is_missing():
     assert np.isnan([numbers["kappa"], numbers["lambda_min"], numbers["alignment"]]).all()
     assert (numbers["lambda_max"], numbers["kernel_change"]) == (pytest.approx(3), 0)
     assert all(np.isnan([*kernel_numbers(np.zeros((3, 3)), ones, codes).values()]))
-    assert smallest_angle(ones) == 0
-    assert np.isnan(smallest_angle(np.diag([1.0, 0.0])))
+    assert numbers["min_angle"] == 0
+    assert np.isnan(kernel_numbers(np.diag([1.0, 0.0]), ones[:2, :2], codes[:2])["min_angle"])
 
 
 def test_a_loss_without_curvature_has_none():

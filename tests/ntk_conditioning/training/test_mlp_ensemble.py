@@ -18,7 +18,7 @@ from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import NetworkSpec, Split, StateError
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
 from tests.support.trainings import after, assert_same, finish
 
@@ -216,12 +216,3 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
     finish(found)
     assert len(recorded) == 3, "the first group was left with its last step"
     assert_same(found.state(), expected.state())
-
-
-@pytest.mark.parametrize("options", [{"members": MEMBERS[:5]}, {"epochs": 4}, {"depth": 3}])
-def test_a_state_of_another_ensemble_is_refused(options):
-    ensemble, other = make(), make(**options)
-    before = ensemble.state()
-    with pytest.raises(StateError, match="a state of another ensemble"):
-        ensemble.restore(other.state())
-    assert_same(ensemble.state(), before)
