@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.training.curves import MEASURED, curve_rows
+from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.learning_rates import (
     SelectionError,
     at_best_rates,
@@ -55,18 +55,6 @@ def kernels(*kappas, **point):
 def best(curves, rules=FINAL, kappas=(10.0,)):
     (row,) = select_rates(training(curves), kernels(*kappas), rules).to_pylist()
     return row
-
-
-def test_a_curve_has_a_row_for_every_evaluated_epoch():
-    """What is not finite is missing, and divergence stays."""
-    metrics = dict.fromkeys(MEASURED, (1.0, 3.0, math.inf, NAN, NAN))
-    network = {"seed": 4, "relative_rate": 0.1, "rate": 0.1, "steps_per_epoch": 7, "diverged": 3}
-    rows = [*curve_rows(LABELS, **network, metrics=metrics, epochs=[0, 2, 4])]
-    assert [(row["epoch"], row["steps"]) for row in rows] == [(0, 0), (2, 14), (4, 28)]
-    assert [row["diverged"] for row in rows] == [False, False, True]
-    for name in MEASURED:
-        assert [row[name] for row in rows] == [1.0, None, None]
-    assert {(r["seed"], r["learning_rate"], r["activation"]) for r in rows} == {(4, 0.1, "relu")}
 
 
 @pytest.mark.parametrize(

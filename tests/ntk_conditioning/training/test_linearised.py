@@ -149,7 +149,7 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
 
 def test_a_network_follows_its_prediction_the_closer_the_wider_it_is(problem):
     """Lee et al. (2019), Theorem 2.1: the distance falls at least like 1/sqrt(m)."""
-    widths = [32, 128, 512]
+    widths = [16, 64, 256]
     loss = make_loss("square", outputs="classes", classes=C, dtype=torch.float64)
     members = [NetworkSpec(seed, 0.3) for seed in range(4)]
     parts = dict.fromkeys(range(4), problem)
