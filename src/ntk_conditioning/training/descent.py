@@ -15,7 +15,6 @@ AUTO_RATES = {
     "square": (0.125, 0.25, 0.5, 1.0),
     "cross_entropy": (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0),
 }
-DIGITS = 3
 
 
 def rounded_down(rate: float) -> float:
@@ -27,7 +26,7 @@ def rounded_down(rate: float) -> float:
     >>> rounded_down(0.00617839)
     0.00617
     """
-    places = DIGITS - 1 - math.floor(math.log10(rate))
+    places = 2 - math.floor(math.log10(rate))
     # an exact decimal number stays what it is, though the product may lie just below it
     return round(math.floor(rate * 10.0**places * (1 + 1e-12)) / 10.0**places, places)
 

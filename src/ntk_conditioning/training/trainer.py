@@ -157,7 +157,15 @@ class Training(ABC):
             name: np.concatenate([none, *(g.tensors[name].numpy(force=True) for g in self._groups)])
             for name, none in self._no_networks.items()
         }
-        return self._progress() | networks
+        progress = {
+            "epoch": np.array(self.epoch),
+            "steps": self._steps,
+            "diverged": self.diverged,
+            "peak_loss": self._peak_loss.numpy(force=True),
+            "varied": self._varied,
+        }
+        progress = {name: array.copy() for name, array in (progress | self.metrics).items()}
+        return progress | networks
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the `state` of an ensemble that was made in the same way."""
@@ -172,17 +180,6 @@ class Training(ABC):
             places = np.searchsorted(active, group.numbers)
             for name, tensor in group.tensors.items():
                 tensor.copy_(torch.from_numpy(state[name][places]))
-
-    def _progress(self) -> dict[str, NDArray[Any]]:
-        """Return what a state holds beside the networks."""
-        progress = {
-            "epoch": np.array(self.epoch),
-            "steps": self._steps,
-            "diverged": self.diverged,
-            "peak_loss": self._peak_loss.numpy(force=True),
-            "varied": self._varied,
-        }
-        return {name: array.copy() for name, array in (progress | self.metrics).items()}
 
     def _map(self, function: Callable[[Any], Any], workers: Executor | None) -> list[Any]:
         """Return a function's values for all groups."""
