@@ -139,13 +139,12 @@ class ModuleEnsemble(Training):
         self, group: _Trained, place: int, block: Split, rng: np.random.Generator
     ) -> float:
         network = frozen(group.network, block.x)
-        pairs = [(p, s) for s, group in network.rate_groups().items() for p in group]
-        parameters, factors = map(list, zip(*pairs, strict=True))
+        factors = {p: s for s, parameters in network.rate_groups().items() for p in parameters}
 
         def loss() -> Tensor:
             return self._loss.values(network(block.x)[0], block.y).mean()
 
-        return sharpness(loss, parameters, start=rng, factors=factors)
+        return sharpness(loss, [*factors], start=rng, factors=[*factors.values()])
 
     def _output(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs and representations, in the samples' type."""
