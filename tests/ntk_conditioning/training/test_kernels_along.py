@@ -39,13 +39,17 @@ def block(trained, seed: int) -> Split:
 
 
 def networks(name: str):
-    """Return what makes a network; ``frozen`` is one whose first weight does not train."""
+    """Return what makes a network; ``frozen`` trains no first weight, ``tied`` shares one."""
     size = {"d": 12, "image": IMAGE, "depth": 4 if name.startswith("resnet") else 2, "width": 3}
     size |= {"activation": activations.get("tanh"), "outputs": 3, "dtype": torch.float64}
+    built_in = {"frozen": "mlp_bias", "tied": "fc_layer_norm"}.get(name, name)
 
     def make(rng):
-        network = make_network("mlp_bias" if name == "frozen" else name, rng, **size)
+        network = make_network(built_in, rng, **size)
         next(network.parameters()).requires_grad_(name != "frozen")
+        if name == "tied":
+            first, second = (m for m in network.modules() if isinstance(m, torch.nn.LayerNorm))
+            second.weight = first.weight
         return network
 
     return make
@@ -86,7 +90,7 @@ def explicit(network, x) -> tuple[list[str], Tensor, Tensor]:
     return [*given], flat * factors.sqrt(), factors
 
 
-@pytest.mark.parametrize("kind", ["fc_batch_norm", "resnet_fixup", "frozen"])
+@pytest.mark.parametrize("kind", ["fc_batch_norm", "resnet_fixup", "frozen", "tied"])
 def test_measurements_of_modules_are_those_of_explicit_gradients_and_hessians(kind):
     """Of Fixup some parameters learn at a tenth of the rate; batch norms see the block.
 
