@@ -24,7 +24,7 @@ from ntk_conditioning.training.tangents import Architecture, mlp_kernel, tangent
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import CROSS_ENTROPY, ensemble
-from tests.support.trainings import after, assert_same, finish
+from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -160,24 +160,6 @@ def test_measurements_of_mlps_are_those_of_their_weights(together):
             largest = torch.linalg.eigvalsh(dense)[-1].item()
             # the square of the tolerance times the eigenvalue over the gap, of these networks
             assert values[-1] == pytest.approx(largest, rel=1e-3)
-
-
-@pytest.mark.parametrize("kind", ["mlp", "fc_batch_norm"])
-def test_measuring_leaves_no_trace_in_the_training_and_pauses_none_in_it(kind):
-    """A paused training goes on from its state alone, with kernels at initialisation made anew."""
-    usual = finish(make(kind, epochs=3)).state()
-    along = {"along": (BLOCK, 3), "epochs": 3}
-    measured = finish(make(kind, **along)).state()
-    assert usual.keys() == measured.keys() - {*ALONG}
-    assert_same(usual, {name: measured[name] for name in usual})
-    paused = make(kind, **along)
-    for _ in range(100):
-        state, paused = paused.state(), make(kind, **along)
-        paused.restore(state)
-        if paused.finished:
-            break
-        paused.advance(after(1))
-    assert_same(state, measured)
 
 
 def test_a_network_that_diverges_is_measured_no_more():

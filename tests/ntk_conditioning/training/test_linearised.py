@@ -29,8 +29,7 @@ class Plain(torch.nn.Module):
 
     def __init__(self, activation, weights):
         super().__init__()
-        self.activation = activation
-        self.weights = torch.nn.ParameterList([w.clone() for w in weights])
+        self.activation, self.weights = activation, torch.nn.ParameterList(weights)
 
     def forward(self, x):
         *hidden, last = self.weights
@@ -54,19 +53,18 @@ def jacobian(network, x):
     return network(x)[0].detach().reshape(-1), j
 
 
-def explicit_curve(f, j, y, loss, course, *, seed, rate, start=0.0, pace=1.0):
+def explicit_curve(f, j, y, loss, descent, *, seed, rate, start=0.0, pace=1.0):
     """Return the losses of the descent of a Jacobian, from the weights ``start`` (p,)."""
     change = velocity = torch.zeros(j.shape[1], dtype=torch.float64)
-    batch, decay, curve = course.batch_size, getattr(course, "weight_decay", 0), []
-    for epoch in range(course.epochs + 1):
-        whole = epoch == 0 or batch == "all"
-        order = range(N) if whole else generator(seed, "batch", epoch).permutation(N)
-        for rows in torch.tensor([*order]).split(N if whole else batch) if epoch else ():
+    curve = [loss.values(f.reshape(N, C), y).mean().item()]
+    for epoch in range(1, descent.epochs + 1):
+        order = torch.from_numpy(generator(seed, "batch", epoch).permutation(N))
+        for rows in order.split(N if descent.batch_size == "all" else descent.batch_size):
             pull = torch.zeros(N, C, dtype=torch.float64)
             out = (f + j @ change).reshape(N, C)[rows]
             pull[rows] = loss.gradient(out, y[rows]) / len(rows)
-            gradient = j.T @ pull.reshape(-1) + decay * (start + change)
-            velocity = course.momentum * velocity + gradient
+            gradient = j.T @ pull.reshape(-1) + descent.weight_decay * (start + change)
+            velocity = descent.momentum * velocity + gradient
             change = change - rate * pace * velocity
         curve.append(loss.values((f + j @ change).reshape(N, C), y).mean().item())
     return curve
@@ -80,15 +78,15 @@ def explicit_curve(f, j, y, loss, course, *, seed, rate, start=0.0, pace=1.0):
 def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, name, batch, momentum, depth):
     network = Architecture(depth, 7, activations.get("tanh"))
     loss = make_loss(name, outputs="classes", classes=C, dtype=torch.float64)
-    course = Descent(epochs=20, batch_size=batch, momentum=momentum)
+    descent = Descent(epochs=20, batch_size=batch, momentum=momentum)
     members = [NetworkSpec(seed, rate) for seed in (1, 2) for rate in (0.05, 0.2)]
     ensemble = finish(
-        Linearised(network, loss, members, dict.fromkeys((1, 2), problem), descent=course)
+        Linearised(network, loss, members, dict.fromkeys((1, 2), problem), descent=descent)
     )
     for number, (seed, rate) in enumerate(members):
         weights = network.draw(D, C, seed=seed, like=problem.x)
         f, j = jacobian(Plain(network.activation, weights), problem.x)
-        curve = explicit_curve(f, j, problem.y, loss, course, seed=seed, rate=rate)
+        curve = explicit_curve(f, j, problem.y, loss, descent, seed=seed, rate=rate)
         np.testing.assert_allclose(ensemble.metrics["train_loss"][:, number], curve, rtol=1e-10)
 
 
@@ -105,21 +103,19 @@ def perturbed(rng):
 def test_expansions_of_modules_descend_as_their_explicit_jacobian_does(problem):
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((N, 2, 4, 4)))
     loss = make_loss("cross_entropy", outputs="classes", classes=C, dtype=torch.float64)
-    course = Descent(epochs=5, batch_size=4, momentum=0.9, weight_decay=0.01)
+    descent = Descent(epochs=5, batch_size=4, momentum=0.9, weight_decay=0.01)
     data, make = {1: Split(x, problem.y)}, expansions(perturbed)
-    ensemble = finish(ModuleEnsemble(make, loss, [NetworkSpec(1, 0.05)], data, descent=course))
+    ensemble = finish(ModuleEnsemble(make, loss, [NetworkSpec(1, 0.05)], data, descent=descent))
     network = perturbed(generator(1, "init"))
     f, j = jacobian(network, x)
     factors = {id(p): s for s, group in network.rate_groups().items() for p in group}
-    parameters = [*network.parameters()]
-    start = torch.cat([p.detach().flatten() for p in parameters])
-    pace = torch.cat(
-        [torch.full((p.numel(),), factors[id(p)], dtype=torch.float64) for p in parameters]
-    )
+    start = torch.cat([p.detach().flatten() for p in network.parameters()])
+    pace = torch.cat([torch.full_like(p, factors[id(p)]).flatten() for p in network.parameters()])
     assert len(pace.unique()) == 2
     kernel = module_kernel(network, x, "full")
     np.testing.assert_allclose(kernel, (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
-    curve = explicit_curve(f, j, problem.y, loss, course, seed=1, rate=0.05, start=start, pace=pace)
+    options = {"seed": 1, "rate": 0.05, "start": start, "pace": pace}
+    curve = explicit_curve(f, j, problem.y, loss, descent, **options)
     np.testing.assert_allclose(ensemble.metrics["train_loss"][:, 0], curve, rtol=1e-10)
     assert curve[-1] < 0.95 * curve[0]
 
@@ -134,8 +130,8 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
     values, vectors = np.linalg.eigh(whole.kernel().numpy())
     residual = (loss.codes[problem.y].reshape(-1) - f).numpy()
     squares, rate = np.square(vectors.T @ residual), N / values[-1]
-    members, course = [NetworkSpec(1, rate)], Descent(epochs=200)
-    ensemble = finish(Linearised(network, loss, members, {1: problem}, descent=course))
+    members, descent = [NetworkSpec(1, rate)], Descent(epochs=200)
+    ensemble = finish(Linearised(network, loss, members, {1: problem}, descent=descent))
     curve = ensemble.metrics["train_loss"][:, 0]
     predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
     np.testing.assert_allclose(curve, predicted, rtol=1e-10)
@@ -155,9 +151,9 @@ def test_a_network_follows_its_prediction_the_closer_the_wider_it_is(problem):
     parts = dict.fromkeys(range(4), problem)
     off = []
     for width in widths:
-        network, course = Architecture(2, width, activations.get("tanh")), Descent(epochs=30)
-        real = Ensemble(network, loss, members, parts, descent=course)
-        expanded = Linearised(network, loss, members, parts, descent=course)
+        network, descent = Architecture(2, width, activations.get("tanh")), Descent(epochs=30)
+        real = Ensemble(network, loss, members, parts, descent=descent)
+        expanded = Linearised(network, loss, members, parts, descent=descent)
         a, b = (finish(ensemble).metrics["train_loss"] for ensemble in (real, expanded))
         off.append((np.abs(b - a).max(axis=0) / a[0]).mean())
     assert all(wide < narrow for narrow, wide in pairwise(off))

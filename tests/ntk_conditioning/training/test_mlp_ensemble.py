@@ -12,7 +12,6 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.threads import pool
 from ntk_conditioning.training import mlp_ensemble, trainer
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
@@ -144,18 +143,6 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
         np.testing.assert_allclose(values[measured], expected[measured], rtol=1e-14, atol=0)
         known = range(1, 6) if name == "gradient_norm" else measured
         assert np.flatnonzero(np.isfinite(values).all(axis=1)).tolist() == [*known]
-
-
-def test_a_member_alone_has_the_same_curves():
-    with pool(2) as workers:
-        every = finish(make(**UNEVEN, dtype=torch.float32), workers)
-    assert np.isfinite(every.metrics["train_loss"]).all()
-    for number, member in enumerate(MEMBERS):
-        alone = finish(make([member], **UNEVEN, dtype=torch.float32))
-        for name in METRICS:
-            np.testing.assert_array_equal(alone.metrics[name][:, 0], every.metrics[name][:, number])
-        for one, other in zip(weights(alone), weights(every), strict=True):
-            assert torch.equal(one[0], other[number])
 
 
 @both_ways
