@@ -29,9 +29,9 @@ def training_words(options: Mapping[str, Any]) -> list[str]:
     return [*to_words(given), "--settings", *yaml_files.to_words(settings)]
 
 
-def finish(ensemble, workers=None):
+def finish(ensemble):
     while not ensemble.finished:
-        assert ensemble.advance(workers=workers)
+        assert ensemble.advance()
     return ensemble
 
 

@@ -29,7 +29,6 @@ from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
 
 #: Where Lanczos stops: the error of a norm is about the square of it.
 TOLERANCE = 1e-4
-TILE = 256  # rows of a symmetric product that are computed at once
 FULL_SPECTRUM = 64  # size of matrices up to which norms are from all eigenvalues
 
 
@@ -69,8 +68,7 @@ def _products(
         m, fed = s.shape[1], len(within)
         weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (net, other or net))
         across = weight * (scale * within) if within.ndim == 1 else product(weight, within, scale)
-        multiply = _symmetric_product if other is None else product
-        products = multiply(across, weight2.T, scale)
+        products = product(across, weight2.T, scale)
         products.diagonal().add_(shared)
         if net.dense:
             wider = x.new_empty(m + fed, m + fed)
@@ -82,16 +80,6 @@ def _products(
         elif layer < len(net.weights) - 1:
             within = s.T * products * s2
         yield products
-
-
-def _symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """Return scale · a b (m, m), a symmetric matrix, from its upper half."""
-    matrix = a.new_empty(len(a), len(a))
-    for top in range(0, len(a), TILE):
-        rows, beyond = slice(top, top + TILE), slice(top + TILE, None)
-        matrix[rows, top:] = product(a[rows], b[:, top:], scale)
-        matrix[beyond, rows] = matrix[rows, beyond].T
-    return matrix
 
 
 @dataclass(frozen=True)
