@@ -19,7 +19,7 @@ from ntk_conditioning.training.trainer import Group, Split, Training
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
 
-#: `kernels.modules` sets torch's precision for all threads.
+#: `kernels.modules` watches torch's random numbers, which threads share.
 _ONE_AT_A_TIME = Lock()
 
 
