@@ -58,7 +58,7 @@ class Group:
 
     @cached_property
     def index(self) -> Tensor:
-        """The numbers, on the tensors' device, where a copy waits until a GPU has finished."""
+        """The numbers on the tensors' device, copied once: a GPU finishes its work before."""
         return torch.tensor(self.numbers, device=next(iter(self.tensors.values())).device)
 
     def kind(self, kind: str) -> list[Tensor]:

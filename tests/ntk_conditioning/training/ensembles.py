@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from torch.func import functional_call, jacrev
 
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
@@ -38,3 +39,14 @@ def ensemble(
         descent=Descent(**options),
         **more,
     )
+
+
+def jacobian(network, x):
+    """Return the names of what trains, the Jacobian (n, c, p) by it, and factors of rates (p,)."""
+    parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
+    weights = {name: p.detach() for name, p in parameters.items()}
+    rows = jacrev(lambda given: functional_call(network, given, x)[0])(weights)
+    factor = {p: f for f, group in network.rate_groups().items() for p in group}
+    factors = [torch.full((p.numel(),), factor[p], dtype=x.dtype) for p in parameters.values()]
+    flat = [rows[name].reshape(len(x), -1, p.numel()) for name, p in parameters.items()]
+    return [*parameters], torch.cat(flat, dim=2), torch.cat(factors)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.autograd.functional import hessian
-from torch.func import functional_call, jacrev
+from torch.func import functional_call
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
@@ -23,7 +23,7 @@ from ntk_conditioning.training.kernels_along import (
 from ntk_conditioning.training.tangents import Architecture, mlp_kernel, tangent
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import CROSS_ENTROPY, ensemble
+from tests.ntk_conditioning.training.ensembles import CROSS_ENTROPY, ensemble, jacobian
 from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -75,21 +75,6 @@ def test_the_kernel_is_the_mean_of_those_of_the_outputs(name, depth):
     torch.testing.assert_close(kernel, expected, rtol=1e-12, atol=1e-12)
 
 
-def explicit(network, x) -> tuple[list[str], Tensor, Tensor]:
-    """Return the parameters that train, the gradients (n, c, p) by them and the factors (p,).
-
-    Gradients count by the roots of their rates' factors.
-    """
-    given = {name: p.detach() for name, p in network.named_parameters() if p.requires_grad}
-    factor = {id(p): f for f, group in network.rate_groups().items() for p in group}
-    rows = jacrev(lambda of: functional_call(network, of, x)[0])(given)
-    parameters = dict(network.named_parameters())
-    numbers = [(parameters[name].numel(), factor[id(parameters[name])]) for name in given]
-    factors = torch.cat([torch.full((p,), f, dtype=torch.float64) for p, f in numbers])
-    flat = torch.cat([rows[name].reshape(*rows[name].shape[:2], -1) for name in given], dim=2)
-    return [*given], flat * factors.sqrt(), factors
-
-
 @pytest.mark.parametrize("kind", ["fc_batch_norm", "resnet_fixup", "frozen", "tied"])
 def test_measurements_of_modules_are_those_of_explicit_gradients_and_hessians(kind):
     """Of Fixup some parameters learn at a tenth of the rate; batch norms see the block.
@@ -104,8 +89,8 @@ def test_measurements_of_modules_are_those_of_explicit_gradients_and_hessians(ki
     network.load_state_dict(group.network.state_dict())
     assert torch.equal(first, next(network.parameters())) == (kind == "frozen")
     freeze_statistics(network, data.x)
-    names, rows, factors = explicit(network, data.x)
-    expected = torch.einsum("iap,jap->ij", rows, rows) / 3
+    names, rows, factors = jacobian(network, data.x)
+    expected = torch.einsum("iap,jap,p->ij", rows, rows, factors) / 3
     torch.testing.assert_close(module_kernel(network, data.x), expected, rtol=1e-10, atol=1e-10)
     kappa = conditioning(expected.numpy()).kappa
     assert trained.metrics["kappa"][-1, 0] == pytest.approx(kappa, rel=1e-6)

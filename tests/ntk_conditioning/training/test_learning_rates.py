@@ -52,8 +52,8 @@ def kernels(*kappas, **point):
     return tables.from_rows("training_kernels", rows)
 
 
-def best(curves, rules=FINAL, kappas=(10.0,)):
-    (row,) = select_rates(training(curves), kernels(*kappas), rules).to_pylist()
+def best(curves, rules=FINAL):
+    (row,) = select_rates(training(curves), kernels(10.0), rules).to_pylist()
     return row
 
 
@@ -132,25 +132,19 @@ def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, div
 
 
 @pytest.mark.parametrize(("kappas", "mean"), [((4.0, 25.0), 10), ((4.0, None), None)])
-def test_the_mean_over_seeds_decides(kappas, mean):
+def test_the_mean_over_seeds_decides_at_the_same_multiples_of_their_own_rates(kappas, mean):
+    """By steps, 0.1 of seed 1 would be alone, and the best."""
     curves = {(1, 0.1): [9, 1], (2, 0.1): [9, 9], (1, 0.2): [9, 4], (2, 0.2): [9, 5]}
-    row = best(curves, kappas=kappas)
-    assert (row["learning_rate"], row["score"], row["seeds"]) == (0.2, 4.5, 2)
+    table = training(curves, factors={1: 2, 2: 4})
+    (row,) = select_rates(table, kernels(*kappas), FINAL).to_pylist()
+    assert (row["relative_rate"], row["score"], row["seeds"], row["rates"]) == (0.2, 4.5, 2, 2)
+    assert row["learning_rate"] == pytest.approx(0.6, rel=1e-15)  # the mean of 0.4 and 0.8
+    assert (row["lowest_rate"], row["highest_rate"], row["common_rate"]) == (0.1, 0.2, 0.2)
     assert [row[f"final_loss_{name}"] for name in ("mean", "min", "max")] == [4.5, 4, 5]
     assert row["kappa"] == (mean and pytest.approx(mean))  # the geometric mean
     assert row["critical_learning_rate"] == 1.5
-
-
-def test_rates_are_compared_at_the_same_multiples_where_each_seed_has_its_own_steps():
-    """By steps, 0.4 of seed 1 and of seed 2 would be the best and the worst of one rate."""
-    curves = {(1, 0.1): [9, 3], (1, 0.2): [9, 2], (2, 0.1): [9, 1], (2, 0.2): [9, 4]}
-    table = training(curves, factors={1: 2, 2: 4})
-    (row,) = select_rates(table, kernels(10.0), FINAL).to_pylist()
-    assert (row["relative_rate"], row["score"], row["rates"]) == (0.1, 2, 2)
-    assert row["learning_rate"] == pytest.approx(0.3, rel=1e-15)  # the mean of 0.2 and 0.4
-    assert (row["lowest_rate"], row["highest_rate"], row["common_rate"]) == (0.1, 0.2, 0.1)
     curve = at_best_rates(table.to_pandas(), pd.DataFrame([row]))
-    assert [*curve["train_loss"]] == [9, 3, 9, 1]
+    assert [*curve["train_loss"]] == [9, 4, 9, 5]
 
 
 def test_every_network_has_a_row_by_its_experiments_rule_in_any_order_of_rows():

@@ -5,10 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from torch.func import functional_call, jacrev
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.modules import make_network
+from ntk_conditioning.networks.modules import Network, make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import module_kernel
@@ -19,16 +18,17 @@ from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.tangents import Architecture, tangent
 from ntk_conditioning.training.trainer import NetworkSpec, Split
+from tests.ntk_conditioning.training.ensembles import jacobian
 from tests.support.trainings import finish
 
 N, D, C = 14, 5, 3
 
 
-class Plain(torch.nn.Module):
+class Plain(Network):
     """A network as in liu2023relu, Eq. (1), with c outputs, for automatic differentiation."""
 
     def __init__(self, activation, weights):
-        super().__init__()
+        super().__init__([], torch.nn.Identity())
         self.activation, self.weights = activation, torch.nn.ParameterList(weights)
 
     def forward(self, x):
@@ -45,12 +45,10 @@ def problem():
     return Split(x, torch.from_numpy(rng.integers(0, C, N)))
 
 
-def jacobian(network, x):
-    """Return the outputs (n c,) and their Jacobian (n c, p) by automatic differentiation."""
-    weights = {name: p.detach() for name, p in network.named_parameters()}
-    rows = jacrev(lambda given: functional_call(network, given, (x,))[0])(weights)
-    j = torch.cat([row.reshape(N * C, -1) for row in rows.values()], dim=1)
-    return network(x)[0].detach().reshape(-1), j
+def expanded(network, x):
+    """Return the outputs (n c,), their Jacobian (n c, p) and the factors of rates (p,)."""
+    _, j, factors = jacobian(network, x)
+    return network(x)[0].detach().flatten(), j.flatten(0, 1), factors
 
 
 def explicit_curve(f, j, y, loss, descent, *, seed, rate, start=0.0, pace=1.0):
@@ -85,7 +83,7 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(problem, name, batc
     )
     for number, (seed, rate) in enumerate(members):
         weights = network.draw(D, C, seed=seed, like=problem.x)
-        f, j = jacobian(Plain(network.activation, weights), problem.x)
+        f, j, _ = expanded(Plain(network.activation, weights), problem.x)
         curve = explicit_curve(f, j, problem.y, loss, descent, seed=seed, rate=rate)
         np.testing.assert_allclose(ensemble.metrics["train_loss"][:, number], curve, rtol=1e-10)
 
@@ -107,10 +105,8 @@ def test_expansions_of_modules_descend_as_their_explicit_jacobian_does(problem):
     data, make = {1: Split(x, problem.y)}, expansions(perturbed)
     ensemble = finish(ModuleEnsemble(make, loss, [NetworkSpec(1, 0.05)], data, descent=descent))
     network = perturbed(generator(1, "init"))
-    f, j = jacobian(network, x)
-    factors = {id(p): s for s, group in network.rate_groups().items() for p in group}
+    f, j, pace = expanded(network, x)
     start = torch.cat([p.detach().flatten() for p in network.parameters()])
-    pace = torch.cat([torch.full_like(p, factors[id(p)]).flatten() for p in network.parameters()])
     assert len(pace.unique()) == 2
     kernel = module_kernel(network, x, "full")
     np.testing.assert_allclose(kernel, (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
@@ -125,7 +121,7 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss(problem):
     loss = make_loss("square", outputs="classes", classes=C, dtype=torch.float64)
     weights = network.draw(D, C, seed=1, like=problem.x)
     whole = tangent(weights, network.activation, problem.x)
-    f, j = jacobian(Plain(network.activation, weights), problem.x)
+    f, j, _ = expanded(Plain(network.activation, weights), problem.x)
     np.testing.assert_allclose(whole.kernel(), j @ j.T, rtol=0, atol=1e-12)
     values, vectors = np.linalg.eigh(whole.kernel().numpy())
     residual = (loss.codes[problem.y].reshape(-1) - f).numpy()
