@@ -10,9 +10,9 @@ from ntk_conditioning import threads
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_an_error_is_raised_and_torch_has_as_many_threads_as_before(at_once):
     torch.set_num_threads(2)
-    done: list[int] = []
-    threads.each(done.append, range(100), at_once)
-    assert sorted(done) == [*range(100)]
+    done: list[tuple[int, bool]] = []
+    threads.each(lambda piece: done.append((piece, torch.is_grad_enabled())), range(100), at_once)
+    assert sorted(done) == [(piece, False) for piece in range(100)]
 
     def work(piece: int) -> None:
         if piece == 3:

@@ -56,6 +56,9 @@ def test_an_explosion_that_ends_in_death_is_divergence_and_a_mild_rise_is_not(to
     losses = finish(mlp([HEALTHY])).metrics["train_loss"][:, 0]
     rtol = 1e-4 if together else 0
     np.testing.assert_allclose(ensemble.metrics["train_loss"][:, 1], losses, rtol)
+    # the highest of all steps, not the last
+    peak = ensemble.state()["peak_loss"][1]
+    assert peak == pytest.approx(losses[:-1].max(), rel=1e-4)
     # It rises to 5 times the initial one and ends below a quarter of that, which is legal.
     assert 4 < losses.max() / losses[0] < 6
     assert losses[-1] < losses[0] / 4
