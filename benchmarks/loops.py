@@ -18,12 +18,12 @@ from benchmarks.timing import Timed
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.threads import limit_threads
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec, Split
-from ntk_workflow.cli import limit_threads
 
 CLASSES = 10
 RATES = tuple(2.0 ** (k / 2) for k in range(-4, 4))

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ntk_workflow.cli import limit_threads
+from ntk_conditioning.threads import limit_threads
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ checkout = unpacked(here) if hasattr(here, "hosted_repo") else Path(here).parent
 sys.path.insert(0, f"{checkout}/src")
 
 from ntk_workflow import checks, jobs, listing, snakemake_internals
-from ntk_workflow.loading import changed_keys, load
+from ntk_workflow.config import options
 from ntk_workflow.plan import datasets, figures, rows, trainings
-from ntk_workflow.plan.rows import options
+from ntk_workflow.run import changed_keys, load
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 

@@ -5,7 +5,7 @@
 
 
 rule aggregate_table:
-    """Collect a table from its rows."""
+    """Collect a table from its rows, or summarise their kappa over blocks and seeds."""
     input:
         lambda w: rows.rows(run, w.table),
     output:
@@ -17,10 +17,11 @@ rule aggregate_table:
     conda:
         "../envs/environment.yaml"
     params:
+        summarize=lambda w: "--summarize" if w.table in rows.SUMMARISED else "",
         code=code("scripts/aggregate_table.py"),
     shell:
-        f"{python} {home}scripts/aggregate_table.py"
-        " --table {wildcards.table} --rows {input:q} --output {output:q} 2> {log:q}"
+        f"{python} {home}scripts/aggregate_table.py --table {{wildcards.table}}"
+        " {params.summarize} --rows {input:q} --output {output:q} 2> {log:q}"
 
 
 use rule aggregate_table as aggregate_training with:
@@ -55,22 +56,3 @@ rule select_learning_rates:
         f"{python} {home}scripts/select_learning_rates.py"
         " --training {input.training:q} --kernels {input.kernels:q} {params.criterion:q}"
         " --output {output:q} 2> {log:q}"
-
-
-rule aggregate_conditioning:
-    """Summarise kappa over blocks and seeds, one row per curve point."""
-    input:
-        lambda w: rows.rows(run, w.table),
-    output:
-        "results/{run}/tables/{table}.parquet",
-    log:
-        "logs/{run}/aggregate_conditioning/{table}.log",
-    wildcard_constraints:
-        table="|".join(rows.SUMMARISED),
-    conda:
-        "../envs/environment.yaml"
-    params:
-        code=code("scripts/aggregate_conditioning.py"),
-    shell:
-        f"{python} {home}scripts/aggregate_conditioning.py"
-        " --rows {input:q} --output {output:q} 2> {log:q}"

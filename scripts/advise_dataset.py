@@ -17,6 +17,7 @@ from ntk_conditioning.data.readers.tables import read_csv, read_parquet
 from ntk_conditioning.files import scratch_folder, write_text
 from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.theme import save_figure
+from ntk_conditioning.threads import limit_threads
 from ntk_workflow import cli
 from ntk_workflow.pages.rendering import render
 
@@ -38,7 +39,7 @@ def main(argv: cli.Argv = None) -> None:
     add("--page", type=Path, required=True, help="page to write (.html)")
     args = parser.parse_args(argv)
 
-    cli.limit_threads(1)  # threads have an activation each
+    limit_threads(1)  # threads have an activation each
     sigmas = activations.load([*ACTIVATIONS, *args.activation], args.activation_file)
     if args.data.suffix == ".npz":
         data = load_prepared(args.data)
@@ -76,4 +77,4 @@ def main(argv: cli.Argv = None) -> None:
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
     tables.write(args.output, "advice", rows)
     write_text(args.page, page)
-    cli.log.info("%s: %s", sections[1].title, " ".join(sections[1].sentences))
+    cli.log.info("what to do first: %s", " ".join(sections["What to do first"]))

@@ -36,7 +36,8 @@ def main(argv: Argv = None) -> None:
         log.info("%s: %s", paper.name, outcomes)
         for result in checked:
             row = asdict(result["claim"]) | asdict(result["finding"])
-            row |= {"claim": result["claim"].name, "slice": result["slice"] or None}
+            name = result["claim"].name
+            row |= {"claim": name, "main": name in paper.main, "slice": result["slice"] or None}
             rows.append({name: row[name] for name in tables.get("claims").schema.names})
     write_text(args.markdown, page("claims.md.j2", args.run, results))
     write_text(args.html, page("claims.html.j2", args.run, results))

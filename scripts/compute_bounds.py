@@ -2,9 +2,9 @@
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import load_prepared
-from ntk_conditioning.data.subsets import draw_blocks
 from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.block_kernels import draw_blocks
 from ntk_conditioning.theory.bounds_vs_exact import compare
 from ntk_workflow import cli
 

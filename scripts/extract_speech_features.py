@@ -40,13 +40,13 @@ def main(argv: cli.Argv = None) -> None:
     alignments = find_alignments(args.alignments) if args.alignments else None
     cli.log.info("device cpu, %d threads, float32, %s", args.threads, args.subset)
     shown = partial(progress, unit="utterance")
-    scan = survey(*corpus, alignments=alignments, progress=shown)
-    total = len(scan.frames) + scan.short + scan.unaligned
-    cli.log.info("left out: %d without a frame, %d unaligned", scan.short, scan.unaligned)
-    available = sum(scan.frames.values())
+    counts, short, unaligned = survey(*corpus, alignments=alignments, progress=shown)
+    total = len(counts) + short + unaligned
+    cli.log.info("left out: %d without a frame, %d unaligned", short, unaligned)
+    available = sum(counts.values())
     n = available if args.frames == "all" else args.frames
     cli.log.info("drawing %d of %d frames", n, available)
-    drawn = draw_frames(scan.frames, n, generator=generator(args.seed, "data"))
+    drawn = draw_frames(counts, n, generator=generator(args.seed, "data"))
     read = {"alignments": alignments, "threads": args.threads}
     frames = extract(*corpus, drawn, **read, progress=partial(shown, total=total))
     with files.atomic(args.output) as temporary, temporary.open("xb") as stream:

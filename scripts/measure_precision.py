@@ -22,8 +22,7 @@ def main(argv: cli.Argv = None) -> None:
     for problem in precision.problems(depths=args.depths, seeds=args.seeds, **sizes):
         labels = {name: getattr(problem, name) for name in LABELS}
         labels |= {"width": args.width if problem.mlp else None, "n": args.samples, "d": args.dim}
-        for method, reference, (ratio, resolved, floor), error in precision.measure(problem):
-            row = {"method": method, "kappa_reference": reference, "ratio": ratio}
-            row |= {"kappa": ratio if resolved else None, "resolved": resolved}
-            rows.append(labels | row | {"relative_error": error, "floor_kappa": floor})
+        for measured in precision.measure(problem):
+            kappa = measured.ratio if measured.resolved else None
+            rows.append(labels | measured._asdict() | {"kappa": kappa})
     tables.write(args.output, "precision", rows)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,19 @@ def main(argv: Argv = None) -> None:
         if source in held:  # charts whose tables the run does not have are left out
             charts[name] = chart
             fix_scales(chart, held[source])
-    content = {"data": held, "specs": charts, "claims": data.claims(frames, papers)}
+    claims = data.claims(frames, papers)
+    labels: dict[str, dict[str, str]] = {"dataset": {}, "activation": {}}
+    for rows, column in product(held.values(), labels):
+        names = {*rows.get(column, ())} - {None}
+        labels[column] |= {name: looks.label(column, name) for name in names}
+    content = {"data": held, "specs": charts, "claims": claims, "labels": labels}
     library = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
     page = render(
         "explorer.html.j2",
         title=f"Explorer of the run {args.run}",
         charts=[*charts],
+        findings=[claim for claim in claims if claim["main"]][:3],
+        answers=data.answers(shown["depth"]) if "depth" in held else [],
         content=content,
         library=Markup(library.replace("</script", r"<\/script")),
     )

@@ -12,6 +12,7 @@ from ntk_conditioning.files import sha256
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.networks.user_models import load, require_trainable
+from ntk_conditioning.threads import limit_threads
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow import cli
 from ntk_workflow.checkpoints import digest
@@ -35,7 +36,7 @@ def main(argv: cli.Argv = None) -> int:
     args = parser.parse_args(argv)
 
     device = torch_device(args.device)
-    cli.limit_threads(1)  # of a network; several are trained side by side
+    limit_threads(1)  # of a network; several are trained side by side
     activations.load([args.activation], args.activation_file)
     settings = TrainingSettings.from_words(args.settings)
     samples = labelled_samples(args.data, args.test, args.dataset, settings)

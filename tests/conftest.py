@@ -29,7 +29,7 @@ def _few_threads() -> Iterator[None]:
     """Take back the threads that a program was given that a test has run in this process."""
     yield
     if os.environ["OMP_NUM_THREADS"] != THREADS:
-        from ntk_workflow.cli import limit_threads
+        from ntk_conditioning.threads import limit_threads
 
         limit_threads(int(THREADS))
 

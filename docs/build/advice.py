@@ -16,9 +16,8 @@ def in_markdown() -> str:
     """Return what is said of the samples, and what is to be done first, in Markdown."""
     wine = read_csv(ROOT / "docs/examples/wine.csv", labels="cultivar")
     x, sigmas = wine.features().astype(np.float64), [activations.get("relu")]
-    sections = in_words(advise("wine", x, wine.labels(), activations=sigmas, depths=(1,)))[:2]
+    sections = in_words(advise("wine", x, wine.labels(), activations=sigmas, depths=(1,)))
     lines = []
-    for section in sections:
-        lines += [f"> **{section.title}**", ">", *(f"> - {each}" for each in section.sentences)]
-        lines.append(">")
+    for title in ("Your samples", "What to do first"):
+        lines += [f"> **{title}**", ">", *(f"> - {sentence}" for sentence in sections[title]), ">"]
     return "\n".join(lines[:-1])

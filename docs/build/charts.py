@@ -204,7 +204,7 @@ def phase_map() -> Spec:
         title="change of log₁₀ κ",
         legend=alt.Legend(orient="bottom", gradientLength=240),
     )
-    scale = {"x": alt.Scale(type="log", nice=False), "y": alt.Scale(type="log", nice=False)}
+    scale = dict.fromkeys("xy", alt.Scale(type="log", nice=False, padding=12))
     told = [
         *("activation:N", alt.Tooltip("n:Q"), alt.Tooltip("d:Q")),
         alt.Tooltip("y:Q", format=SHORT, title="1 - mean cosine"),
@@ -241,15 +241,15 @@ def phase_map() -> Spec:
         )
     )
     data = measured.transform_filter("datum.shape == 'data'").encode(**where)
-    marks = data.mark_point(filled=True, shape="diamond", opacity=1, strokeWidth=1.2).encode(
+    marks = data.mark_point(filled=True, shape="diamond", opacity=1, strokeWidth=2).encode(
         color=color,
         size=_marked(170, 420),
-        stroke=alt.value("black"),
+        stroke=alt.value("white"),
         tooltip=["dataset:N", *told],
     )
     text = {"dx": -11, "align": "right", "fontSize": 11, "fontWeight": "bold"}
-    halo = data.mark_text(**text, stroke="white", strokeWidth=3).encode(text="dataset:N")
-    names = data.mark_text(**text, color="black").encode(text="dataset:N")
+    halo = data.mark_text(**text, stroke="white", strokeWidth=3).encode(text="name:N")
+    names = data.mark_text(**text, color="black").encode(text="name:N")
     signals = {"activation": "", "start": "0", "stop": "1", "marked": []}
     return _spec(alt.layer(field, discs, marks, halo, names), signals)
 

@@ -30,14 +30,16 @@ def in_markdown() -> str:
     cells = []
     for method, words in WORDS.items():
         found = [each for each in measured if each.method == method]
-        wrong = min((m.kappa_reference for m in found if m.error > RIGHT), default=math.inf)
+        wrong = min(
+            (m.kappa_reference for m in found if m.relative_error > RIGHT), default=math.inf
+        )
         right = max(m.kappa_reference for m in found if m.kappa_reference < wrong)
         beyond = [m for m in found if m.kappa_reference >= wrong]
         says = "–"
-        if any(m.estimate.resolved for m in beyond):
+        if any(m.resolved for m in beyond):
             says = "wrong numbers, as if they were right"
         elif beyond:
-            floor = min(m.estimate.floor_kappa for m in beyond)
+            floor = min(m.floor_kappa for m in beyond)
             says = f"no kappa, from the floor of {_shown(floor)} on"
         cells.append([words, _shown(right), _shown(wrong) if beyond else "–", says])
     return markdown_table(

@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from docs.build.figure_3 import results
 from docs.build.marked import markdown_table
@@ -84,23 +85,30 @@ def separation() -> list[tuple[str, str, str, str]]:
         )
         statements = {
             "the smallest angle of a ReLU network is larger than the linear network's, at every "
-            "depth": f"at {larger.sum()} of {len(larger)} depths; {relu[1]:.1f}° against "
-            f"{linear[1]:.1f}° at depth 1, {relu[10]:.1f}° against {linear[10]:.1f}° at 10",
+            "depth": f"at {larger.sum()} of {len(larger)} depths; {relu[1]:.3g}° against "
+            f"{linear[1]:.3g}° at depth 1, {relu[10]:.3g}° against {linear[10]:.3g}° at 10",
             "a deeper network has the larger smallest angle": f"in {rises.sum()} of {len(rises)} "
-            f"steps, from {relu[0]:.1f}° (depth 0)",
+            f"steps, from {relu[0]:.3g}° (depth 0)",
         }
         rows += [("2", text, f"{name}: {ours}", size) for text, ours in statements.items()]
     return rows
 
 
-def conditioning() -> list[tuple[str, str, str, str]]:
-    """Return what the text states of Figure 2, right, for each dataset that was run."""
+def kappas() -> dict[str, tuple[pd.Series, pd.Series]]:
+    """Return kappa by depth, of ReLU and of linear networks, means over seeds, by dataset."""
     table = tables.read(ROOT / "resources/fig2/conditioning.parquet", "conditioning").to_pandas()
     finite = table[table["kernel"] == "empirical_ntk"]
-    rows = []
+    by_dataset = {}
     for dataset, data in finite.groupby("dataset", sort=False):
         kappa = data.pivot(index="depth", columns="activation", values="kappa_mean")
-        relu, linear = kappa["relu"], kappa["linear"]
+        by_dataset[dataset] = kappa["relu"], kappa["linear"]
+    return by_dataset
+
+
+def conditioning() -> list[tuple[str, str, str, str]]:
+    """Return what the text states of Figure 2, right, for each dataset that was run."""
+    rows = []
+    for dataset, (relu, linear) in kappas().items():
         smaller = (relu < linear).loc[1:]
         falls = (relu.diff() < 0).loc[1:]
         name = label("dataset", dataset)

@@ -70,10 +70,10 @@ def scratch_folder() -> Iterator[Path]:
     """Yield a temporary folder, and delete it; raises `FullDiskError` as `room_for`."""
     remedy = "make room or set TMPDIR, and run again"
     try:
-        place = Path(tempfile.gettempdir())
+        parent = Path(tempfile.gettempdir())
     except FileNotFoundError as error:  # it could write nowhere
         raise FullDiskError(f"{error.strerror}; {remedy}") from error
-    with room_for(place, remedy), tempfile.TemporaryDirectory() as folder:
+    with room_for(parent, remedy), tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 
 

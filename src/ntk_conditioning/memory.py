@@ -12,12 +12,12 @@ GB = 10**9
 VECTORS = 32
 # What a process with its libraries takes before it has any data.
 PROCESS = 3 * 10**8
-# Versions of Linux's control groups by their controller in /proc/self/cgroup, which version 2 does
-# not name: the folder, the files of limit and usage, and the used pages that are freed on demand.
-_VERSIONS = {
-    "": ("", "memory.max", "memory.current", "inactive_file"),
-    "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-}
+# Of Linux's control groups, versions 2 and 1: the files of limit and usage, and the name of the
+# used pages that are freed on demand.
+_VERSIONS = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 
 
 class NotEnoughMemoryError(UserError):
@@ -47,13 +47,10 @@ def require(needed: int, what: str) -> None:
 
 
 def _left_by_control_groups(root: Path) -> Iterator[int]:
-    for controller, group in _control_groups(root).items():
-        folder_of_version, *files, freeable = _VERSIONS[controller]
-        # A container's groups are often mounted as if they were the root: then only that is found.
-        for path in (group, *group.parents):
-            folder = root / "sys/fs/cgroup" / folder_of_version / path.relative_to("/")
+    for folder in _control_groups(root):
+        for limit_file, used_file, freeable in _VERSIONS:
             try:
-                limit, used = (int((folder / file).read_text()) for file in files)
+                limit, used = (int((folder / name).read_text()) for name in (limit_file, used_file))
             except (OSError, ValueError):  # no such group, or "max": no limit
                 continue
             with suppress(OSError):
@@ -61,16 +58,18 @@ def _left_by_control_groups(root: Path) -> Iterator[int]:
             yield limit - max(0, used)
 
 
-def _control_groups(root: Path) -> dict[str, PurePosixPath]:
-    """Return the control group of this process by controller, the root where it is unknown."""
-    groups = dict.fromkeys(_VERSIONS, PurePosixPath("/"))
+def _control_groups(root: Path) -> Iterator[Path]:
+    """Yield the folders of this process's control groups, and of those around them."""
+    tops = {"": root / "sys/fs/cgroup", "memory": root / "sys/fs/cgroup/memory"}
+    yield from tops.values()  # where a container mounts its own group
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            inside = ".." not in path.split("/")  # else it is in none that this container sees
-            if inside and (known := set(controllers.split(",")) & _VERSIONS.keys()):
-                groups[known.pop()] = PurePosixPath(path)
-    return groups
+            _, controllers, name = line.split(":", 2)
+            group = PurePosixPath(name)
+            if ".." not in group.parts:  # else it is in none that this container sees
+                for controller in tops.keys() & {*controllers.split(",")}:
+                    parents = (group, *group.parents)
+                    yield from (tops[controller] / path.relative_to("/") for path in parents)
 
 
 def _numbers(file: Path) -> dict[str, int]:

@@ -4,4 +4,4 @@ A module of its own, which no program imports for what it computes: a new versio
 to compute anything again.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

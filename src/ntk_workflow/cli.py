@@ -5,7 +5,6 @@ import atexit
 import gc
 import logging
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.threads import limit_threads
 from ntk_workflow import slurm_limits
 
 Argv = Sequence[str] | None  #: a program's arguments; None: those of the command line
@@ -175,17 +175,3 @@ def memory_problem(error: Exception) -> str | None:
         return None
     words = one_line(error).partition(" GPU ")[0].partition(" Error code")[0]
     return f"out of memory ({words}); lower kernel_size, samples or width"
-
-
-def limit_threads(threads: int) -> None:
-    """Let linear algebra use that many threads, so that a job keeps to what it was given.
-
-    Set in libraries that are loaded; those that come later read the environment.
-    """
-    import threadpoolctl
-
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[variable] = str(threads)
-    threadpoolctl.threadpool_limits(limits=threads)
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(threads)

@@ -81,6 +81,23 @@ def canonical(value: Any, key: str = "") -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def options(section: Mapping[str, Any], *keys: str) -> list[str]:
+    """Return values of the config as command-line options, in an order that no config changes.
+
+    Keys of nothing are left out.
+
+    >>> options({"kernel_size": 512, "depths": [1, 2]}, "kernel_size", "depths")
+    ['--depths', '1', '2', '--kernel-size', '512']
+    """
+    words = []
+    for key in sorted(keys):
+        value, option = section[key], f"--{key.replace('_', '-')}"
+        values = value if isinstance(value, list) else [] if value is True else [value]
+        if value not in (None, False, []):
+            words += [option, *map(str, values)]
+    return words
+
+
 def user_programs(config: Config) -> list[str]:
     """Return the Python files of the user's activations and networks, each once."""
     networks = [own["file"] for own in config["models"].values()]

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import yaml
 from docutils.core import publish_parts
 from matplotlib import pyplot
 from matplotlib.mathtext import MathTextParser
+from nbclient import NotebookClient
 from pypdf import PdfReader
+from run_notebook import ThisPython
 
 from ntk_conditioning import tables
 from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
@@ -72,6 +75,7 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
     defaults: dict[str, Any] = {}
     exec("".join(cells["parameters"]["source"]), {}, defaults)
     words = figures.notebook_parameters(run_of({}), figure)
+    words = [re.sub(r'(?<=[="])results/', "../../results/", word) for word in words]  # in Jupyter
     assert defaults == named_values(words, option="--parameters")
 
 
@@ -113,6 +117,18 @@ def test_a_notebook_draws_its_figure(figure, finished, draw, tmp_path, monkeypat
     width, height = (float(points) / 72 for points in page.mediabox[2:])
     assert any(width == pytest.approx(column) for column in (SINGLE_COLUMN, DOUBLE_COLUMN))
     assert height <= PAGE
+
+
+@pytest.mark.slow
+def test_in_jupyter_a_notebook_runs_where_it_lies_with_its_defaults(finished, tmp_path):  # noqa: F811
+    figure = "liu2023relu/fig2_conditioning_vs_depth"
+    shutil.copytree(finished.folder / "results/ci/tables", tmp_path / "results/demo/tables")
+    notebook = nbformat.read(FOLDER / f"{figure}.ipynb", as_version=4)
+    where = tmp_path / "notebooks/liu2023relu"
+    where.mkdir(parents=True)
+    place: Any = {"resources": {"metadata": {"path": str(where)}}, "kernel_name": "python3"}
+    NotebookClient(notebook, kernel_manager_class=ThisPython, **place).execute()
+    assert (tmp_path / f"results/demo/figures/{figure}.png").exists()
 
 
 #: Columns of tables with an axis of the run, and the key of the config that has their values.

@@ -9,8 +9,8 @@ import yaml
 
 from ntk_conditioning.errors import UserError
 from ntk_workflow.config import LOADER, require_config, typed
-from ntk_workflow.loading import load
 from ntk_workflow.plan import figures, rows
+from ntk_workflow.run import load
 from tests.support.runs import BASE, mistakes_of, run_of
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ from snakemake.iocontainers import Wildcards
 from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
-from ntk_workflow.loading import changed_keys
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
 from ntk_workflow.plan.rows import user_activation_files
+from ntk_workflow.run import changed_keys
 from tests.support.runs import ROOT, mistakes_of, run_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}

@@ -1,6 +1,5 @@
-"""Rows become tables: one program for all of them, and one for condition numbers."""
+"""Rows become tables, and condition numbers of spectra are summarised."""
 
-import aggregate_conditioning
 import aggregate_table
 import pandas as pd
 import pyarrow as pa
@@ -42,6 +41,7 @@ def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
         cells = ({"depth": depth, "seed": seed} for seed in (1, 2))
         rows.append(write(tmp_path / f"{depth}.parquet", spectra, *cells))
     for given, expected in ((rows, [(1, 2), (3, 2)]), ([], [])):
-        assert aggregate_conditioning.main([f"--output={output}", "--rows", *map(str, given)]) == 0
+        call = ["--table=conditioning", "--summarize", f"--output={output}", "--rows"]
+        assert aggregate_table.main([*call, *map(str, given)]) == 0
         points = tables.read(output, "conditioning").to_pylist()
         assert [(point["depth"], point["seeds"]) for point in points] == expected

@@ -11,7 +11,7 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.theory.sphere import equicorrelated
-from ntk_workflow.cli import limit_threads
+from ntk_conditioning.threads import limit_threads
 from tests.support.trainings import to_words
 
 

@@ -9,6 +9,7 @@ import torch
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.tables import TABLES
+from ntk_conditioning.threads import limit_threads
 from ntk_workflow import cli
 from tests.support.rows import write
 
@@ -55,7 +56,7 @@ def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, 
 def test_the_loaded_libraries_are_limited():
     with threadpoolctl.threadpool_limits():  # restores what this test changes
         for threads in (2, 1):
-            cli.limit_threads(threads)
+            limit_threads(threads)
             pools = threadpoolctl.threadpool_info()
             assert {pool["num_threads"] for pool in pools} == {torch.get_num_threads()}
             assert torch.get_num_threads() == threads

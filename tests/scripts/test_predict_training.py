@@ -9,8 +9,8 @@ import pytest
 import train_network
 
 from ntk_conditioning import tables
+from ntk_conditioning.threads import limit_threads
 from ntk_conditioning.training.prediction import parted, times
-from ntk_workflow.cli import limit_threads
 from tests.support.sources import write_prepared
 from tests.support.trainings import training_words
 

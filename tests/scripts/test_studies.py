@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.spectra.summary import reach
+from ntk_conditioning.spectra.unresolved import reach
 from tests.support.clone import ROOT
 from tests.support.sources import write_prepared
 

@@ -7,8 +7,7 @@ from snakemake.utils import update_config
 
 from ntk_workflow.checks import mistakes
 from ntk_workflow.config import read_yaml
-from ntk_workflow.loading import load
-from ntk_workflow.run import GRID, Run
+from ntk_workflow.run import GRID, Run, load
 
 ROOT = Path(__file__).parents[2]
 #: The demo's with the claims of one paper alone, the shortest: to read them takes half a second.

@@ -63,11 +63,14 @@ def test_kappas_are_those_of_the_table_and_a_claim_marks_its_points(explorer, fi
     expected, kappa = both["kappa_mean"].astype(float), both["kappa"].astype(float)
     pd.testing.assert_series_equal(kappa, expected, check_names=False, rtol=1e-6)
     assert expected.notna().any()
+    sentences = explorer.driver.find_element(By.CSS_SELECTOR, "#depth .findings").text
+    assert sentences.count("with ReLU κ ") == sentences.count("with linear ") == 2
+    assert "Digits: with ReLU κ falls from " in sentences
     assert explorer.driver.execute_script(f"return {RINGED}") == 0
     keys = {*shown["key"]}
     claim = next(c for c in held["claims"] if keys & {*c["keys"].get("depth", ())})
     name = f"{claim['paper']}.{claim['claim']}"
-    explorer.click(f'//div[@id="claims-list"]//button[.="{name}"]')
+    explorer.click(f'//div[@id="claims-list"]//button[@title="{name}"]')
     explorer.wait(lambda driver: driver.execute_script(f"return {RINGED}") > 0, "a ringed point")
     assert claim["statement"] in explorer.driver.find_element(By.ID, "claim").text
 
@@ -102,6 +105,11 @@ def test_search_and_filter_hide_claims_and_stay_in_the_address(claims, finished)
     assert claims.value(SHOWN) == found
     claims.click("//button[@name='clear']")
     assert claims.value(f"{SHOWN}.split(' ').length") == len(table)
+    places = "[...document.querySelectorAll('.claim:not([hidden]) strong')].map(it => it.innerText)"
+    claims.driver.find_element(By.NAME, "text").send_keys("theorem 4")
+    assert claims.value(places)[0].startswith("Theorem 4, Eq. (17)")
+    assert claims.value(f"{places}.some(place => place.startsWith('Theorem 4.1'))")
+    claims.click("//button[@name='clear']")
     claims.click("(//nav//a[contains(., 'misprint')])[1]")
     rows = table.query("kind == 'erratum' and paper == 'liu2023relu' and verdict == 'fails'")
     assert {*claims.value(SHOWN).split()} == {f"liu2023relu.{name}" for name in rows["claim"]}

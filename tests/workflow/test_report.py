@@ -49,7 +49,8 @@ def test_a_browser_shows_findings_first_and_asks_nobody(report, tmp_path):
             "the description of the run",
         )
         front = page.value("document.body.innerText")
-        assert re.search(r"ReLU soothes .*\d+ claims: theorems.*: \d+ hold", front)
+        assert front.index("Kappa of a ReLU network") < front.index("ReLU soothes")
+        assert re.search(r"All \d+ claims: theorems.*: \d+ hold", front)
         assert "Fails: " in front
         for category in ("1 Explorer", "2 Claims", "3 Liu and Hui (2023)", "8 The run"):
             assert category in front

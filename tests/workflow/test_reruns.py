@@ -14,12 +14,12 @@ from tests.workflow.conftest import CI, CI_FILES
 
 pytestmark = pytest.mark.slow
 
-SPECTRA = {"compute_spectrum", "aggregate_conditioning"}
+SPECTRA = {"compute_spectrum"}
 ANGLES = {"compute_min_angle"}
 INFINITE = {"compute_infinite_spectrum", "compute_infinite_min_angle"}
 TRAINING = {"train_network", "aggregate_training", "select_learning_rates"}
-# Of any change: the record names the code and the config, and claims are about most tables.
-AFTER = {"check_claims", "record_run", "render_page", "render_figure"}
+# Of any change of rows: the record names the code and the config, and claims are about most tables.
+AFTER = {"aggregate_table", "check_claims", "record_run", "render_page", "render_figure"}
 ROW = "results/ci/spectra/empirical_ntk/digits/relu.parquet"
 
 

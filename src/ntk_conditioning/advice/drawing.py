@@ -3,15 +3,15 @@
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from ntk_conditioning.advice.recommendations import Advice
 from ntk_conditioning.networks.activations import NORMALIZED
-from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.axes import DEPTH, KAPPA, plain_log
-from ntk_conditioning.plotting.lines import sample
+from ntk_conditioning.plotting.lines import curves, samples
 from ntk_conditioning.plotting.theme import NOTE, use_theme
 from ntk_conditioning.training.preconditioning import KERNEL
 
@@ -30,65 +30,51 @@ HIGHEST = 1e12
 def draw(advice: Advice) -> Figure:
     """Return the figure: repairs, depth at infinite width, depth at finite width."""
     use_theme()
-    figure, axes = plt.subplots(
+    figure, (left, middle, right) = plt.subplots(
         1, 3, figsize=(10.5, 3.4), gridspec_kw={"width_ratios": [1, 1.15, 1]}
     )
-    _draw_repairs(axes[0], advice)
-    _draw_depth(axes[1], advice)
-    _draw_width(axes[2], advice)
+    _draw_repairs(left, advice)
+    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
+    drawn = advised.assign(kappa=advised.kappa.where(advised.kappa <= HIGHEST))
+    handles = _draw_curves(middle, drawn, title="Infinite width")
+    middle.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
+    look = {"style": "width", "band": ("low", "high")}
+    title = f"Random networks, {advice.small_block} samples"
+    handles = _draw_curves(right, advice.networks, title=title, **look)
+    handles += samples("width", advice.networks.width, by="style")
+    right.legend(handles=handles, fontsize=6)
     return figure
 
 
 def _draw_repairs(ax: Axes, advice: Advice) -> None:
-    shown = [each for each in advice.repairs if each.place != KERNEL or each.directions]
-    for place, each in enumerate(shown):
-        if each.kappa is None:
-            ax.text(1.2, place, "not resolved", va="center", **NOTE)
+    shown = [repair for repair in advice.repairs if repair.place != KERNEL or repair.directions]
+    for position, repair in enumerate(shown):
+        if repair.kappa is None:
+            ax.text(1.2, position, "not resolved", va="center", **NOTE)
         else:
-            color = "#0077BB" if each.repair == advice.preparation else "#9ecae1"
-            ax.barh(place, each.kappa, color=color, height=0.65)
-    names = [("kernel " if each.place == KERNEL else "") + LABELS[each.repair] for each in shown]
+            color = "#0077BB" if repair.repair == advice.preparation else "#9ecae1"
+            ax.barh(position, repair.kappa, color=color, height=0.65)
+    names = [("kernel " if r.place == KERNEL else "") + LABELS[r.repair] for r in shown]
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set(xscale="log", xlim=(1, None), title="Preparation (ReLU, 1 layer)", xlabel=KAPPA)
 
 
-def _draw_depth(ax: Axes, advice: Advice) -> None:
-    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
-    names = advised.activation.unique().tolist()
-    inks, dashes, handles = looks.colors("activation", names), looks.dashes(names), []
-    for name, drawn in advised.groupby("activation", sort=False):
-        style: Any = {"color": inks[name], "linestyle": looks.line_style(dashes[name])}
-        ax.plot(drawn.depth, drawn.kappa.where(drawn.kappa <= HIGHEST), **style)
-        handles.append(sample(looks.label("activation", name), **style))
-    _finish(ax, "Infinite width")
-    ax.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
+def _draw_curves(ax: Axes, data: pd.DataFrame, *, title: str, **look: Any) -> list[Line2D]:
+    """Draw kappa over depth and return a legend's samples; normalised activations are white.
 
-
-def _draw_width(ax: Axes, advice: Advice) -> None:
-    networks, handles = advice.networks, []
-    inks = looks.colors("activation", networks.activation.unique().tolist())
-    styles = dict(zip(sorted(networks.width.unique()), ("--", "-"), strict=False))
-    for name, of in networks.groupby("activation", sort=False):
-        # a normalised activation has the colour of the plain one
-        fill = "white" if name.startswith(NORMALIZED) else inks[name]
-        mark: Any = {"color": inks[name], "marker": "o", "markerfacecolor": fill}
-        for width, drawn in of.groupby("width"):
-            ax.plot(drawn.depth, drawn.kappa, linestyle=styles[width], markersize=3.5, **mark)
-            band: Any = {"color": inks[name], "alpha": 0.12, "linewidth": 0}
-            ax.fill_between(drawn.depth, drawn.low, drawn.high, **band)
-        handles.append(sample(looks.label("activation", name), **mark))
-    _finish(ax, f"Random networks, {advice.small_block} samples")
-    handles += [sample(f"width {width}", linestyle=style) for width, style in styles.items()]
-    ax.legend(handles=handles, fontsize=6)
-
-
-def _finish(ax: Axes, title: str) -> None:
-    """Label depth and kappa; an axis without any kappa has a word instead."""
-    if any(np.isfinite(line.get_ydata(orig=False)).any() for line in ax.get_lines()):
+    An axis without any kappa has a word instead.
+    """
+    handles = []
+    for normalized, rows in data.groupby(data.activation.str.startswith(NORMALIZED)):
+        face: Any = {"markerfacecolor": "white"} if normalized else {}
+        curves(rows, x="depth", y="kappa", hue="activation", ax=ax, markersize=3.5, **face, **look)
+        handles += samples("activation", rows.activation, **face)
+    if data.kappa.notna().any():
         ax.set(xscale="log", yscale="log")
         plain_log(ax, "x")
     else:
         ax.text(0.5, 0.5, "not resolved", transform=ax.transAxes, ha="center", **NOTE)
         ax.set(xticks=[], yticks=[])
     ax.set(xlabel=DEPTH, ylabel=KAPPA, title=title)
+    return handles

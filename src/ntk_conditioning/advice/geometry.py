@@ -16,19 +16,18 @@ Array = NDArray[np.float64]
 CLOSE = (1.0, 5.0)
 #: Values in this range can be squared in float64.
 SMALLEST, LARGEST = 1e-144, 1e144
-#: Rows and columns of a tile of cosines.
-TILE = 2048
+TILE = 2048  # rows and columns of a tile of cosines
 
 
 @dataclass(frozen=True)
 class Geometry:
     """Numbers of n samples in d dimensions.
 
-    ``zeros`` counts the samples without direction, of which nothing else is said; ``sheet`` is of
-    the others, ``rows`` are the different ones among these, and ``equal`` names the equal ones.
-    ``pair`` are the rows of the closest two that differ; ``close`` counts the pairs of different
-    samples below each angle of `CLOSE`. ``mean_cosine`` is over pairs; ``effective_dimension``, as
-    in `theory.sphere`, and ``rank`` are of samples divided by their norm.
+    ``zeros`` counts the samples without direction; ``sheet`` is of the others, ``rows`` are the
+    different ones among these, and ``equal`` names the equal ones. ``pair`` are the rows of the
+    closest two that differ; ``close`` counts the pairs of different samples below each angle of
+    `CLOSE`. ``mean_cosine`` is over pairs; ``effective_dimension``, as in `theory.sphere`, and
+    ``rank`` are of samples divided by their norm.
     """
 
     n: int

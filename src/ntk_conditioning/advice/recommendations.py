@@ -52,15 +52,13 @@ class Advice:
     `PREPARATIONS`, and ``gram`` kappa of the Gram matrix after it, None where it is singular.
 
     ``predictions`` are of kernels of infinite width, by preparation, activation (with its
-    ``phase``) and depth. ``kappa``, with ``kappa_error``, is measured on a block, missing where it
-    is not resolved; ``law`` is what the laws of large random matrices have there, from the samples'
-    mean, covariance and closest pair; ``kappa_of_all`` is of all different samples, kappa times how
-    the law grows with their number.
+    ``phase``) and depth: ``kappa``, with ``kappa_error``, on a block, missing where it is not
+    resolved; ``law``, what random matrices have there; and ``kappa_of_all`` different samples,
+    kappa times how the law grows with their number.
 
-    ``networks`` are random ones beside infinite width, on a small block, by activation, depth and
-    width, with their ``kappa``, a geometric mean, from ``low`` to ``high``; ``excess`` is over that
-    of infinite width, and ``trusted`` the width from which on it is within a factor of `TRUSTED`,
-    missing where none was found.
+    ``networks`` are random ones on a small block, by activation, depth and width: ``kappa``, a
+    geometric mean, from ``low`` to ``high``, its ``excess`` over infinite width, and ``trusted``,
+    the width from which on that is within a factor of `TRUSTED`, missing where none was found.
     """
 
     name: str
@@ -107,11 +105,11 @@ def advise(
             units = prepared(distinct, kind)
             units = units[units.any(axis=1)]
             place = DataPlace(name, units, min(block, len(units)))
-            of = activations if kind == preparation else activations[:1]
+            sigmas = activations if kind == preparation else activations[:1]
             pair = infinite.min_angle(units, depth=0, activation="linear")
             closest = 2 * math.sin(pair.angle / 2) ** 2
             predict = partial(_predictions, kind, place, closest, depths, seed)
-            rows += chain.from_iterable(workers.map(predict, of))
+            rows += chain.from_iterable(workers.map(predict, sigmas))
         samples = place.draw(seed)
         small = samples.z[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
         predictions = pd.DataFrame(rows).astype(dict.fromkeys(MISSING, float))
@@ -136,10 +134,7 @@ def advise(
 
 
 def _best_preparation(repaired: Sequence[Repaired]) -> str:
-    """Return the preparation with the fewest steps, or without labels with the lowest kappa.
-
-    One that changes samples must gain something for it.
-    """
+    """Return the preparation with the lowest cost, if it gains something over unit norms."""
     costs = {repair.repair: cost(repair) for repair in repaired}
     best = min(PREPARATIONS, key=lambda name: costs.get(name, math.inf))
     return best if costs[best] * WORTH < costs["unit_norm"] else "unit_norm"
@@ -196,9 +191,9 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
     logs = {}
     for width in WIDTHS:
         rng = generator(seed, "init", depth)
-        found = spread(sampled_ntks(samples, **size, width=width, generator=rng))
-        if found.resolved == NETWORKS:
-            logs[width] = [math.exp(value or 0) for value in (found.mean, found.low, found.high)]
+        kappas = spread(sampled_ntks(samples, **size, width=width, generator=rng))
+        if kappas.resolved == NETWORKS:
+            logs[width] = [math.exp(log or 0) for log in (kappas.mean, kappas.low, kappas.high)]
     trusted = _trusted([(width, kappa / limit) for width, (kappa, _, _) in logs.items()])
     return [
         (sigma.name, depth, width, kappa, low, high, kappa / limit, trusted)
@@ -207,9 +202,9 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
 
 
 def _trusted(excesses: Sequence[tuple[int, float]]) -> int | None:
-    """Return the width from which on the excess of kappa is trusted, if one is known.
+    """Return the width, of the drawn ones or above, from which on the excess is trusted, if known.
 
-    ln excess is taken to fall as a power of the width; no width below the drawn ones is returned.
+    ln excess is taken to fall as a power of the width.
 
     >>> _trusted([(128, 1.003), (512, 1.009)]), _trusted([(128, 1.5), (512, 0.95)])
     (128, 512)

@@ -1,8 +1,7 @@
 """Advice in sentences: what the numbers of `advise` mean for a user, and what to do first."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -28,14 +27,6 @@ WAYS = {
 }
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading and its sentences."""
-
-    title: str
-    sentences: Sequence[str]
-
-
 def number(value: float | None) -> str:
     """Return a number as one reads it, to three digits.
 
@@ -58,32 +49,34 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def in_words(advice: Advice) -> list[Section]:
-    """Return the advice: the samples, what to do first, depth, and width."""
-    return [
-        Section("Your samples", list(_samples(advice))),
-        Section("What to do first", list(_first(advice))),
-        Section("What depth does", list(_depth(advice))),
-        Section("How wide, and how deep", list(_width(advice))),
-    ]
+def in_words(advice: Advice) -> dict[str, list[str]]:
+    """Return the advice, sentences by heading: samples, what to do first, depth, and width."""
+    return {
+        "Your samples": list(_samples(advice)),
+        "What to do first": list(_first(advice)),
+        "What depth does": list(_depth(advice)),
+        "How wide, and how deep": list(_width(advice)),
+    }
 
 
 def _samples(advice: Advice) -> Iterator[str]:
-    of, sheet = advice.geometry, advice.geometry.sheet
+    data, sheet = advice.geometry, advice.geometry.sheet
     classes = f", of {advice.classes} classes" if advice.classes else ""
-    yield f"{count(of.n, 'sample')} of {count(of.d, 'feature')}{classes}; their rank is {of.rank}."
+    size = f"{count(data.n, 'sample')} of {count(data.d, 'feature')}"
+    yield f"{size}{classes}; their rank is {data.rank}."
     if constant := sheet.constant_columns:
         verb = "is" if constant == 1 else "are"
         yield f"{count(constant, 'feature')} {verb} the same in all samples."
-    if of.zeros:
-        yield f"{count(of.zeros, 'sample')} are zero and have no direction; they are left out here."
+    if data.zeros:
+        zeros = count(data.zeros, "sample")
+        yield f"{zeros} are zero and have no direction; they are left out here."
     if sheet.duplicates:
-        yield f"{of.equal.capitalize()}; every kernel of all samples is singular."
+        yield f"{data.equal.capitalize()}; every kernel of all samples is singular."
     else:
         yield "No two samples are equal."
-    pairs = zip(of.close, CLOSE, strict=True)
+    pairs = zip(data.close, CLOSE, strict=True)
     yield (
-        f"The closest two that differ, rows {of.pair[0]} and {of.pair[1]} counted from 0, are "
+        f"The closest two that differ, rows {data.pair[0]} and {data.pair[1]} counted from 0, are "
         f"{sheet.min_angle:.3g}° apart. Of the pairs there are "
         f"{', '.join(f'{number:,} closer than {angle:g}°' for number, angle in pairs)}."
     )
@@ -93,29 +86,29 @@ def _samples(advice: Advice) -> Iterator[str]:
         yield f"Norms go from {low} to {high}, with the median {middle}."
     else:
         yield f"All norms are about {middle}."
-    if of.mean_cosine > 0.5:
+    if data.mean_cosine > 0.5:
         lie = "samples are close to their mean direction"
-    elif of.mean_cosine > 0.1:
+    elif data.mean_cosine > 0.1:
         lie = "samples have a mean direction in common"
     else:
         lie = "samples lie about the origin, with no mean direction"
     yield (
-        f"The mean cosine of two samples is {of.mean_cosine:.2f}: {lie}. By the spread of their "
-        f"cosines they have an effective dimension of {number(of.effective_dimension)}."
+        f"The mean cosine of two samples is {data.mean_cosine:.2f}: {lie}. By the spread of their "
+        f"cosines they have an effective dimension of {number(data.effective_dimension)}."
     )
 
 
 def _first(advice: Advice) -> Iterator[str]:
-    of, sheet = advice.geometry, advice.geometry.sheet
-    if of.zeros:
-        yield f"Remove the {count(of.zeros, 'sample')} that are zero."
+    data, sheet = advice.geometry, advice.geometry.sheet
+    if data.zeros:
+        yield f"Remove the {count(data.zeros, 'sample')} that are zero."
     if sheet.duplicates:
         yield "Remove all but one of equal samples: nothing else makes the kernel regular."
     by_name = {repair.repair: repair for repair in advice.repairs if repair.place != KERNEL}
     plain, norm = by_name["none"], by_name["unit_norm"]
     if norm.kappa is None and not sheet.duplicates and (sheet.min_angle or 0) < PARALLEL:
         yield (
-            f"Remove row {of.pair[0]} or {of.pair[1]}, and one of any others as close: float64 "
+            f"Remove row {data.pair[0]} or {data.pair[1]}, and one of any others as close: float64 "
             "cannot tell kernels with both from singular ones."
         )
     way, advised = WAYS[advice.preparation][0], by_name[advice.preparation]

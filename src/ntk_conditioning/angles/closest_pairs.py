@@ -1,14 +1,13 @@
 """The closest pair of directions among many samples, at the cost of one float32 product.
 
 All pairs are screened by a lower bound of w = 1 - cos θ, a tile of pairs at a time. Only those
-whose bound does not exceed the smallest w found so far are computed from their difference.
+whose bound does not exceed the smallest w so far are computed from their difference.
 
 Let v be the unit rows less their mean m, rounded with unit roundoff u, and b = |v|²/2: then
 w = b + b' - v·v', up to rounding. A computed product of the augmented rows (v, 1, -s) and
 (v', -s', 1) is off by at most γ (|v||v'| + s + s') <= 2γ (b + b') with γ = k u / (1 - k u),
 k = d + 16 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). So with
-s = (1 - 2γ) b the product is at least -w. The error is relative to how far apart directions are: of
-images of low contrast, whose cosines are all nearly 1, few are candidates.
+s = (1 - 2γ) b the product is at least -w, with an error relative to how far apart directions are.
 """
 
 import math
@@ -26,16 +25,11 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 Distance = Callable[[Array, Array], Array]
 
-# Side of the tiles: products run at full speed, and their result fits the cache.
-TILE = 1024
-# Entries of the arrays in which rows of pairs are gathered, to bound the memory.
-GATHERED = 2**18
-# Pairs are computed if w is within this of the smallest, relatively: then all ties are.
-NEARLY_EQUAL = 1e-9
-# A direction this little beyond 90° counts as 90°: cosines of orthogonal rows are rounded, too.
-RIGHT_ANGLE = 1 + 1e-14
-# Samples whose mean direction is m: enough, as any m will do.
-MEAN_OF = 2048
+TILE = 1024  # side of the tiles
+GATHERED = 2**18  # entries of the arrays in which rows of pairs are gathered
+NEARLY_EQUAL = 1e-9  # pairs within this of the smallest w, relatively, are computed, too
+RIGHT_ANGLE = 1 + 1e-14  # w of orthogonal rows, with its rounding
+MEAN_OF = 2048  # samples whose mean direction is m: any m will do
 
 
 @dataclass(frozen=True)
@@ -68,14 +62,19 @@ def closest_pair(
     return ClosestPair(*search.best, search.candidates)
 
 
-class _Screen:
-    """Bounds of w̃, that of unit rows in float64, for pairs of rows of ``x``, by one product.
+class _Search:
+    """The smallest distance so far, with its rows: ``best``.
 
-    -product <= w̃ <= -product + ``loss``. Unit rows are off by (d/2 + 2.5) eps/2, hence their
-    chord √(2 w̃), and that to the opposite row, by at most ``chord_error`` (twice what is proven).
+    ``_reach`` is the smallest w <= 1 that was computed: no pair of larger w has a smaller distance.
+
+    Let w̃ be that of unit rows in float64. A product of augmented rows is at least -w̃, and at most
+    -w̃ + ``_loss``. Unit rows are off by (d/2 + 2.5) eps/2, hence their chord √(2 w̃), and that to
+    the opposite row, by at most ``_chord_error`` (twice what is proven).
     """
 
-    def __init__(self, x: Array) -> None:
+    def __init__(self, x: Array, distance: Distance, *, opposite: bool) -> None:
+        self._x, self._distance, self._opposite = x, distance, opposite
+        self.best, self.candidates, self._reach = (math.inf, -1, -1), 0, math.inf
         n, d = x.shape
         unit = float(np.finfo(np.float32).eps) / 2
         gamma = (d + 16) * unit / (1 - (d + 16) * unit)
@@ -89,76 +88,51 @@ class _Screen:
             b = np.einsum("nd,nd->n", v, v) / 2
             self._rows[part, d + 1] = -(1 - margin) * b
             largest = max(largest, float(b.max()))
-        self.chord_error = (d + 8) * EPS
-        self.loss = 4 * margin * largest
-
-    def product(self, rows: slice, columns: slice) -> Single:
-        """Return the product of augmented rows; see the top of this module."""
-        left = self._rows[rows].copy()
-        left[:, [-2, -1]] = left[:, [-1, -2]]
-        return np.asarray(left @ self._rows[columns].T)
-
-    def within(self, product: Single, w: float, *, opposite: bool) -> Mask:
-        """Return which pairs may have 1 - cos θ or, if ``opposite``, 1 + cos θ up to ``w``."""
-        chord = math.sqrt(2 * w) + self.chord_error
-        limit = chord * chord / 2
-        # rounded outwards in float32
-        mask: Mask = product >= np.nextafter(product.dtype.type(-limit), -np.inf)
-        if opposite:  # |ũ + ũ'|²/2 = 2 - w̃, up to the error of the norms
-            beyond = limit + self.loss + 4 * self.chord_error - 2
-            mask |= product <= np.nextafter(product.dtype.type(beyond), np.inf)
-        return mask
-
-
-class _Search:
-    """The smallest distance so far, and its rows: ``best``.
-
-    ``_reach`` is the smallest w <= 1 that was computed: no pair of larger w has a smaller distance.
-    """
-
-    def __init__(self, x: Array, distance: Distance, *, opposite: bool) -> None:
-        self._x, self._distance, self._opposite = x, distance, opposite
-        self._screen = _Screen(x)
-        self.best, self.candidates, self._reach = (math.inf, -1, -1), 0, math.inf
+        self._chord_error = (d + 8) * EPS
+        self._loss = 4 * margin * largest
 
     def see(self, rows: slice, columns: slice) -> None:
         """Compute those pairs of a tile that may have the smallest distance."""
-        product = self._screen.product(rows, columns)
+        left = self._rows[rows].copy()
+        left[:, [-2, -1]] = left[:, [-1, -2]]
+        product = np.asarray(left @ self._rows[columns].T)
         if rows == columns:
             product[np.tril_indices(len(product))] = -np.inf
+            if len(product) == 1:
+                return
         elif not self._within(np.array([product.max(), product.min()])).any():
             return
-        if not math.isfinite(product.max()):  # a single row
-            return
-        # the nearest first, as it excludes others
-        first = np.divmod([int(np.argmax(product))], product.shape[1])
-        self._compute(*first, rows, columns)
+        i, j = np.divmod([int(np.argmax(product))], product.shape[1])
+        self._compute(i + rows.start, j + columns.start)  # the nearest first: it excludes others
         mask = self._within(product)
-        if rows == columns:
-            mask = np.triu(mask, 1)
-        mask[first] = False
-        i, j = np.nonzero(mask)
+        mask[i, j] = False
+        i, j = np.nonzero(np.triu(mask, 1) if rows == columns else mask)
         nearness = product[i, j]
         order = np.argsort(-nearness, kind="stable")
         step = max(1, GATHERED // self._x.shape[1])
-        for start in (0, *range(1, len(order), step)):
-            part = order[start : start + (step if start else 1)]
-            part = part[self._within(nearness[part])]
+        for part in np.split(order, range(1, len(order), step)):
+            kept = part[self._within(nearness[part])]
+            above, below = i[kept] + rows.start, j[kept] + columns.start
             if self._reach == 0:  # nothing is closer: only a lower pair may take its place
-                above, below = rows.start + i[part], columns.start + j[part]
-                _, first_row, second_row = self.best
-                lower = (above == first_row) & (below < second_row)
-                part = part[(above < first_row) | lower]
-            self._compute(i[part], j[part], rows, columns)
+                _, first, second = self.best
+                lower = (above < first) | ((above == first) & (below < second))
+                above, below = above[lower], below[lower]
+            self._compute(above, below)
 
     def _within(self, product: Single) -> Mask:
-        reach = self._reach * (1 + NEARLY_EQUAL)
-        return self._screen.within(product, reach, opposite=self._opposite)
+        """Return which pairs may have 1 - cos θ, or if ``opposite`` 1 + cos θ, within reach."""
+        chord = math.sqrt(2 * self._reach * (1 + NEARLY_EQUAL)) + self._chord_error
+        limit = chord * chord / 2
+        # rounded outwards in float32
+        mask: Mask = product >= np.nextafter(product.dtype.type(-limit), -np.inf)
+        if self._opposite:  # |ũ + ũ'|²/2 = 2 - w̃, up to the error of the norms
+            beyond = limit + self._loss + 4 * self._chord_error - 2
+            mask |= product <= np.nextafter(product.dtype.type(beyond), np.inf)
+        return mask
 
-    def _compute(self, i: Indices, j: Indices, rows: slice, columns: slice) -> None:
+    def _compute(self, i: Indices, j: Indices) -> None:
         if not len(i):
             return
-        i, j = i + rows.start, j + columns.start
         theta = angles_between(self._x[i], self._x[j])
         w = 2 * np.sin(theta / 2) ** 2
         self.candidates += len(w)

@@ -20,16 +20,10 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
 
-# Every layer of both passes is held for the pairs of one chunk: some 30 MB at depth 10, width 512.
 PAIRS_AT_ONCE = 256
-
 # The relative error of sigma(z + dz) - sigma(z) is about eps/|dz|, that of the midpoint rule about
 # dz²/24: changing over here, neither is much above 1e-11.
 MIDPOINT_BELOW = 1e-5
-
-# Beside 0, where a derivative may jump.
-CLOSE_TO_0 = 1e-300
-
 # Squares of smaller norms lose digits to underflow.
 SMALLEST_NORM = 2.0**-500
 
@@ -92,16 +86,17 @@ def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     parts = [_layer_parts(*layer) for layer in _gradient_changes(mlp, _first_change(mlp, x1, x2))]
     squared, along, across, squared_moved = (torch.stack(part) for part in zip(*parts, strict=True))
     u2 = squared.sum(dim=0)
-    if ((u2 == 0) | (squared_moved.sum(dim=0) == 0)).any():
+    norms2 = torch.stack([u2, squared_moved.sum(dim=0)])
+    if (norms2 == 0).any():
         raise ZeroGradientError("a gradient of the pair is zero and has no direction")
-    for norms2 in (u2, squared_moved.sum(dim=0)):
-        if not ((norms2 >= SMALLEST_NORM**2) & norms2.isfinite()).all():
-            raise NonFiniteGradientError(
-                "a gradient of the pair is too small or too large to square; scale the samples"
-            )
     mean = (squared * along).sum(dim=0) / u2
     across2 = (across + squared * (along - mean).square()).sum(dim=0)
-    return torch.atan2((across2 / u2).sqrt(), 1 + mean)
+    angles = torch.atan2((across2 / u2).sqrt(), 1 + mean)
+    if not ((norms2 >= SMALLEST_NORM**2) & norms2.isfinite() & angles.isfinite()).all():
+        raise NonFiniteGradientError(
+            "a gradient of the pair is too small or too large to square; scale the samples"
+        )
+    return angles
 
 
 def _gradient_changes(mlp: MLP, x: Change) -> list[tuple[Change, Change]]:
@@ -125,9 +120,8 @@ def _gradient_changes(mlp: MLP, x: Change) -> list[tuple[Change, Change]]:
 def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Change:
     """Return the shorter row of each pair, and its change: one to a far shorter row would cancel.
 
-    The gradient of a homogeneous network grows with its input and keeps its direction. So of two
-    rows at less than 60 degrees the longer is then shrunk until the difference is orthogonal to the
-    shorter: a difference in norm would only add rounding errors.
+    The gradient of a homogeneous network grows with its input and keeps its direction. So of rows
+    at less than 60 degrees the longer is shrunk until the difference is orthogonal to the shorter.
     """
     norm1, norm2 = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (x1, x2))
     base, other = torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
@@ -155,19 +149,18 @@ def _layer_parts(alpha: Change, delta: Change) -> tuple[Tensor, Tensor, Tensor, 
 
     are orthogonal. So |r|² is a sum of squares, free of the cancellation in |du|² - <u, du>²/|u|².
     """
-    (a, p, alpha2), (b, q, delta2) = _split(alpha), _split(delta)
-    p2, q2 = _dot(p, p), _dot(q, q)
+    (a, p2, alpha2), (b, q2, delta2) = _split(alpha), _split(delta)
     across = (1 + b).square() * delta2 * p2 + (1 + a).square() * alpha2 * q2 + p2 * q2
     moved = _dot(alpha.moved, alpha.moved) * _dot(delta.moved, delta.moved)
     return alpha2 * delta2, a + b + a * b, across, moved
 
 
 def _split(v: Change) -> tuple[Tensor, Tensor, Tensor]:
-    """Return c, r and |v|² of dv = c v + r with r orthogonal to v, row by row."""
+    """Return c, |r|² and |v|² of dv = c v + r with r orthogonal to v, row by row."""
     squared = _dot(v.value, v.value)
     c = torch.where(squared > 0, _dot(v.value, v.change) / squared, 0.0)
     r = v.change - c.unsqueeze(1) * v.value
-    return c, r, squared
+    return c, _dot(r, r), squared
 
 
 def _activation_change(activation: Activation, z: Change) -> tuple[Change, Change]:
@@ -190,8 +183,8 @@ def _activation_change(activation: Activation, z: Change) -> tuple[Change, Chang
 
 @cache
 def _edges(activation: Activation) -> tuple[float, ...]:
-    """Return the kinks, and 0 if the derivative jumps there, which need not be declared."""
-    below, above = activation.slopes(np.array([-CLOSE_TO_0, CLOSE_TO_0]))
+    """Return the kinks, and 0 if the derivative jumps there undeclared."""
+    below, above = activation.slopes(np.array([-1e-300, 1e-300]))
     return activation.kinks if np.isclose(below, above) else (*activation.kinks, 0.0)
 
 

@@ -47,17 +47,17 @@ class MinAngle:
 
     def row(self) -> dict[str, float | None]:
         """Return what the search gives of a row of the table of angles."""
-        row = {"min_angle": self.degrees, "min_angle_error": self.error_degrees}
-        counts = {"duplicates": self.duplicates, "candidates": self.candidates}
-        return row | {"i": self.i, "j": self.j} | counts
+        angles = {"min_angle": self.degrees, "min_angle_error": self.error_degrees}
+        return angles | {
+            name: getattr(self, name) for name in ("duplicates", "candidates", "i", "j")
+        }
 
 
 @dataclass(frozen=True)
 class Duplicates:
     """Equal rows of a matrix: ``first`` holds the first row of every distinct value, ascending.
 
-    ``pairs`` counts the pairs of equal rows. ``examples`` are the first row of a value and a later
-    one, of the lowest at most `EXAMPLES` of these.
+    ``pairs`` counts the pairs of equal rows; ``examples`` are the lowest, at most `EXAMPLES`.
     """
 
     first: NDArray[np.intp]
@@ -82,8 +82,7 @@ def find_duplicates(x: NDArray[np.floating]) -> Duplicates:
     >>> find_duplicates(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
     Duplicates(first=array([0, 1]), pairs=1, examples=[(0, 2)])
     """
-    # By 64 bits, which agree by chance once in 10^10 datasets of 60,000 samples. 0 is added
-    # because -0.0 equals it, with other bytes.
+    # 64 bits agree by chance once in 10^10 datasets of 60,000 samples; -0.0 + 0 is 0
     zero = x.dtype.type(0)
     hashes = np.fromiter((hash((row + zero).tobytes()) for row in x), np.int64, len(x))
     _, first, value, counts = np.unique(

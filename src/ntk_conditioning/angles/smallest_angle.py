@@ -12,7 +12,6 @@ duplicates, by the accurate formula of `pair_angle`.
 """
 
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
@@ -37,17 +36,12 @@ from ntk_conditioning.networks.mlp import (
     linear_map,
 )
 
-#: Rows and columns of a tile on a CPU: float32 and no kernel to write want other ones than `ntk`.
-TILE = (512, 2048)
-#: Bytes that gradients may take in a search, unless the caller gives another number.
-MEMORY = 2**32
-# Samples whose gradients are in float64 at once, before they are rounded.
-EXACT_AT_ONCE = 1024
-# Pairs that may wait for float64, and pairs that are gathered at once for it or for float32.
-MOST_WAITING = 1 << 18
-GATHERED_AT_ONCE = 1 << 12
-# A gathered pair costs as much as one more block of so many pairs of a tile.
-GATHERING = 4096
+TILE = (512, 2048)  # rows and columns of a tile on a CPU
+MEMORY = 2**32  # bytes that gradients may take in a search, by default
+EXACT_AT_ONCE = 1024  # samples whose gradients are in float64 before they are rounded
+MOST_WAITING = 1 << 18  # pairs that may wait for float64
+GATHERED_AT_ONCE = 1 << 12  # pairs that are gathered at once
+GATHERING = 4096  # a gathered pair costs as much as a block of so many pairs of a tile
 
 
 class UnresolvedGradientError(UserError):
@@ -111,14 +105,12 @@ def min_angle(
             search.screen(panels[i], panels[j])
         search.refine()
     angle, *pair = search.best
-    if math.isinf(angle):
-        raise UnresolvedGradientError("each pair's cosine is below another's", gradients.mlp)
     i, j = first[pair].tolist()
     return MinAngle(angle, i, j, duplicates.pairs, search.refined)
 
 
 class _UnitGradients:
-    """Gradients divided by their norms, as factors, and how much of them each block holds.
+    """Gradients divided by their norms, as factors.
 
     ``rest`` (blocks, n) holds the norms over the blocks that come after each one.
     """
@@ -128,10 +120,10 @@ class _UnitGradients:
         # In a linear network delta is the same for all samples: one block from one linear map.
         self._map = linear_map(mlp) if is_linear(mlp) else None
         linear = self._map is not None
-        blocks = 1 if linear else mlp.depth + 1
         factors = 0 if linear else gradient_tiles.factor_bytes(mlp, torch.float32)
         #: What one sample takes in float32.
         self.row_bytes = mlp.dim * torch.float32.itemsize + factors
+        blocks = 1 if linear else mlp.depth + 1
         self.rest = x.new_zeros(blocks, len(x), dtype=torch.float32)
         self._norms = x.new_empty(len(x))
 
@@ -153,8 +145,10 @@ class _UnitGradients:
         Alphas have norm 1 and deltas that of their block, so that no entry overflows in float32.
         """
         x = self.x[rows]
-        linear = None if self._map is None else GradientFactors((x @ self._map,), ())
-        factors = linear or gradient_factors(self.mlp, x)
+        if self._map is None:
+            factors = gradient_factors(self.mlp, x)
+        else:
+            factors = GradientFactors((x @ self._map,), ())
         norms = factors.squared_norms().sqrt_()
         self._norms[rows] = norms
         sizes = [torch.linalg.vector_norm(alpha, dim=1) for alpha in factors.alphas]
@@ -216,12 +210,11 @@ class _Search:
         """Keep all pairs between two panels that may have the smallest angle."""
         for r, c in gradient_tiles.tiles(left.span, right.span, self._shape, upper=True):
             in_tile, cosine = self._possible(left.rows(r), right.rows(c), r, c)
-            if not len(cosine):
-                continue
-            self._floor = max(self._floor, float(cosine.max()) - self._single)
-            possible = cosine >= self._floor - self._single
-            pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
-            self._waiting.append((pairs, cosine[possible]))
+            if len(cosine):
+                self._floor = max(self._floor, float(cosine.max()) - self._single)
+                possible = cosine >= self._floor - self._single
+                pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
+                self._waiting.append((pairs, cosine[possible]))
             if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
                 self.refine()
 
@@ -243,82 +236,54 @@ class _Search:
             possible, left = bound >= least, len(rest) - 1 - block
             if left and GATHERING * int(possible.count_nonzero()) <= left * bound.numel():
                 pairs = torch.nonzero(possible)
-                return pairs, torch.cat([cosines(rows, columns, part) for part in _parts(pairs)])
+                parts = torch.split(pairs, GATHERED_AT_ONCE)
+                return pairs, torch.cat([cosines(rows, columns, part) for part in parts])
         pairs = torch.nonzero(possible)
         return pairs, total[pairs[:, 0], pairs[:, 1]]
 
     def refine(self) -> None:
         """Compute the angles of the waiting pairs and remember the smallest."""
-        waiting = [(pairs, cosine) for pairs, cosine in self._waiting if len(pairs)]
-        self._waiting.clear()
-        if not waiting:
-            return
-        pairs, cosine = max(waiting, key=lambda kept: float(kept[1].max()))
-        self._require_resolved(pairs[cosine.argmax()], float(cosine.max()))
         close = []
-        for pairs, cosine in waiting:
-            left = self._undecided(pairs[cosine >= self._floor - self._single])
-            if len(left):
-                close.append((left, self._exact_cosines(left)))
+        for pairs, cosine in self._waiting:
+            kept = (cosine >= self._floor - self._single) & self._undecided(pairs)
+            if kept.any():
+                exact = self._exact_cosines(pairs[kept])
+                # Rounding differs, as other samples are beside these; it grows from layer to layer.
+                off = float((exact - cosine[kept]).abs().max())
+                if off > self._single + self._double:
+                    what = f"two cosines of the same gradients differ by {off:.2g}"
+                    raise UnresolvedGradientError(what, self._gradients.mlp)
+                close.append((pairs[kept], exact))
+        self._waiting.clear()
         self._floor = max([self._floor, *(float(exact.max()) - self._double for _, exact in close)])
         for pairs, exact in close:
-            for part in _parts(pairs[exact >= self._floor - self._double]):
-                if len(left := self._undecided(part)):
-                    self._measure(left)
-
-    def _require_resolved(self, pair: Tensor, cosine: float) -> None:
-        """Raise `UnresolvedGradientError` if a pair alone has another cosine than in its tile.
-
-        Rounding differs between the two, and grows from layer to layer like any other difference.
-        """
-        alone = float(self._exact_cosines(pair.unsqueeze(0)))
-        if abs(alone - cosine) > self._single + self._double:
-            i, j = pair.tolist()
-            raise UnresolvedGradientError(
-                f"the gradients at the distinct samples {i} and {j} have a cosine of {cosine:.6g} "
-                f"or {alone:.6g}",
-                self._gradients.mlp,
-            )
+            closest = pairs[exact >= self._floor - self._double]
+            for part in torch.split(closest, GATHERED_AT_ONCE):
+                self._measure(part[self._undecided(part)])
 
     def _undecided(self, pairs: Tensor) -> Tensor:
-        """Return the pairs that may replace the best: if its angle is zero, only lower pairs."""
+        """Return which pairs may replace the best: if its angle is zero, only lower pairs."""
         angle, *best = self.best
-        if angle > 0:
-            return pairs
         i, j = pairs.unbind(1)
-        return pairs[(i < best[0]) | ((i == best[0]) & (j < best[1]))]
+        return (angle > 0) | (i < best[0]) | ((i == best[0]) & (j < best[1]))
 
     def _exact_cosines(self, pairs: Tensor) -> Tensor:
-        """Return the cosines (k,) of pairs (k, 2) of a tile in float64.
-
-        Each sample's gradient is computed once; many pairs come from the product of all of them.
-        """
+        """Return the cosines (k,) of pairs (k, 2) of a tile in float64, from one product."""
         (rows, i), (columns, j) = (torch.unique(p, return_inverse=True) for p in pairs.unbind(1))
         (left, _), (right, _) = self._gradients.exact(rows), self._gradients.exact(columns)
-        if GATHERING * len(pairs) < len(left.deltas) * len(rows) * len(columns):
-            parts = _parts(torch.stack([i, j], dim=1))
-            return torch.cat([cosines(left, right, part) for part in parts])
         total = self._gradients.x.new_empty(len(rows), len(columns))
         Products(total, total.shape).kernel(total, left, right)
         return total[i, j]
 
     def _measure(self, pairs: Tensor) -> None:
+        if not len(pairs):
+            return
         x = self._gradients.x
         angles = pair_angle(self._gradients.mlp, x[pairs[:, 0]], x[pairs[:, 1]])
         self.refined += len(pairs)
-        if angles.isnan().any():
-            i, j = pairs[angles.isnan()][0].tolist()
-            raise NonFiniteGradientError(
-                f"the angle between the distinct samples {i} and {j} is out of float64's range: "
-                "their gradients have layers too small to square; scale the samples"
-            )
         nearest = angles == angles.min()
         for angle, (i, j) in zip(angles[nearest].tolist(), pairs[nearest].tolist(), strict=True):
             self.best = min(self.best, (angle, i, j))
-
-
-def _parts(pairs: Tensor) -> Iterator[Tensor]:
-    return (pairs[part] for part in spans(len(pairs), GATHERED_AT_ONCE))
 
 
 def cosines(rows: GradientFactors, columns: GradientFactors, pairs: Tensor) -> Tensor:

@@ -1,9 +1,7 @@
 """Numerical experiments that decide what a paper states: theorems, lemmas and misprints.
 
-Public functions of a `Setting` alone, in the modules of a paper that `papers` lists, yield
-`Measurement`s. What is measured is computed without the formula that it is compared with: by
-networks of finite width, eigenvalue solvers, a root finder, or a recursion where the paper expands.
-Verdicts are left to `ntk_workflow.claims`.
+What is measured is computed without the formula that it is compared with. Verdicts are left to
+`ntk_workflow.claims`; `papers` lists the experiments.
 """
 
 import itertools
@@ -22,9 +20,8 @@ Array = NDArray[np.float64]
 class Measurement:
     """A measured ``value`` beside what the paper prints and, where that is wrong, what is right.
 
-    ``at`` is the angle, distance or ratio that varies. All four may be given as anything that has a
-    float. What does not apply is None; a width of None is the limit of infinite width. `measure`
-    fills in the ``procedure``, the experiment in a sentence.
+    ``at`` is the angle, distance or ratio that varies. What does not apply is None; a width of None
+    is infinite. `papers.measure` fills in the ``procedure``, the experiment in a sentence.
     """
 
     statement: str

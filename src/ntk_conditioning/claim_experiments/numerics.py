@@ -20,13 +20,12 @@ def exponent(x: ArrayLike, y: ArrayLike) -> float:
     >>> round(exponent([1.0, 10.0, 100.0], [5.0, 0.05, 0.0005]), 12)
     -2.0
     """
-    slope, _ = np.polyfit(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)), 1)
-    return float(slope)
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def rms(values: ArrayLike) -> float:
     """Return the root of the mean square."""
-    return float(np.sqrt(np.mean(np.square(np.asarray(values, float)))))
+    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def on_sphere(rng: np.random.Generator | int, n: int, d: int) -> Array:

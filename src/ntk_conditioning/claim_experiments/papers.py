@@ -31,8 +31,9 @@ def measure(paper: str, setting: Setting) -> Measurements:
     if paper not in PAPERS:
         raise UserError(f"no experiments for the paper {paper!r}, only for {', '.join(PAPERS)}")
     for module in PAPERS[paper]:
-        public = [each for name, each in vars(module).items() if not name.startswith("_")]
+        public = [value for name, value in vars(module).items() if not name.startswith("_")]
         for function in filter(inspect.isfunction, public):
             if list(inspect.signature(function).parameters) == ["setting"]:
                 procedure = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-                yield from (replace(each, procedure=procedure) for each in function(setting))
+                for measurement in function(setting):
+                    yield replace(measurement, procedure=procedure)

@@ -5,13 +5,12 @@ A few megabytes of each can hold terabytes of zeros, so what they hold has a lim
 
 import gzip
 import io
-import os
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,6 @@ LIMIT = 2**26, 100
 """Unpacked, a file may have so many bytes, and so many times its own; real data pack less."""
 
 _CHUNK = 1 << 20
-# Where zip keeps it, from the end of a file without a comment.
-_NUMBER_OF_MEMBERS = -12
 
 
 class FormatError(UserError):
@@ -92,19 +89,6 @@ def open_unpacked(path: Path, kind: str) -> Iterator[io.BufferedIOBase]:
                 yield io.BufferedReader(_Limited(path, packed), _CHUNK)
 
 
-class _StrictHeader(tarfile.TarInfo):
-    """A header, of which a damaged one is an error; `tarfile` would take it for the end."""
-
-    @classmethod
-    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
-        try:
-            return super().fromtarfile(archive)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # the zeros at the end
-            raise
-        except tarfile.HeaderError as error:
-            raise tarfile.ReadError(f"header at byte {archive.offset}: {error}") from None
-
-
 def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the ``wanted`` files of a tar archive, plain or packed with gzip.
 
@@ -115,7 +99,7 @@ def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
     size, names = 0, set()
     with (
         open_unpacked(path, "a tar archive") as stream,
-        tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader) as archive,
+        tarfile.open(fileobj=stream, mode="r|") as archive,
     ):
         for member in archive:
             name = PurePosixPath(member.name)
@@ -159,7 +143,6 @@ def load_arrays(
     require_file(path)
     arrays = {}
     with reading(path, "a NumPy archive, as numpy.savez writes it"), zipfile.ZipFile(path) as file:
-        _require_whole(path, file)
         sizes = {member.filename.removesuffix(".npy"): member.file_size for member in file.filelist}
         if missing := [name for name in required if name not in sizes]:
             names = ", ".join(map(repr, sizes)) or "none"
@@ -173,17 +156,3 @@ def load_arrays(
                 if stream.read():  # at the end zip compares its checksum
                     raise zipfile.BadZipFile(f"data follow the array {name!r}")
     return arrays
-
-
-def _require_whole(path: Path, file: zipfile.ZipFile) -> None:
-    """Raise `BadZipFile` if a damaged list of members hides one, such as labels."""
-    for member in file.filelist:
-        file.open(member).close()  # its own header must have the same name
-    count = len(file.filelist)
-    if len({*file.namelist()}) < count:
-        raise zipfile.BadZipFile("two members have the same name")
-    with path.open("rb") as stream:
-        stream.seek(_NUMBER_OF_MEMBERS - len(file.comment), os.SEEK_END)
-        written = int.from_bytes(stream.read(2), "little")
-    if count != written:
-        raise zipfile.BadZipFile(f"{count} members, but {written} were written")

@@ -26,8 +26,7 @@ class PreparedSamples:
     """Checked samples of a dataset.
 
     ``x`` (n, d) has its source's type until it is scaled, then float64; ``y`` (n,) are labels.
-    ``scaling`` is still to be done to ``x``; ``value_range`` is the lowest and highest value that
-    ``x`` can have, for scalings that need it.
+    ``scaling`` is still to be done; ``value_range`` is the range of ``x``, if it needs that.
     """
 
     name: str
@@ -119,8 +118,7 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
 def save_prepared(path: Path, samples: PreparedSamples) -> None:
     """Write a dataset as a NumPy archive, atomically; equal datasets give equal bytes.
 
-    It has ``x``, ``y`` if there are labels, and ``about``. zlib's versions differ in their bytes,
-    so it is not compressed.
+    It is not compressed, as zlib's versions differ in their bytes.
     """
     labels = {} if samples.y is None else {"y": samples.y}
     with atomic(path) as temporary, temporary.open("xb") as stream:
@@ -131,7 +129,7 @@ def load_prepared(path: Path, *, like: Path | None = None) -> PreparedSamples:
     """Return the samples that `save_prepared` wrote, scaled in float64.
 
     ``like`` is the training part of a test part, see `scaled`. Raises `MissingFileError`,
-    `FormatError` if the file is damaged and `ContentError` if it is another archive, has other
+    `FormatError` if the file is damaged, and `ContentError` if it is another archive, has other
     features than ``like``, or as `scaled`.
     """
     samples = _load(path)

@@ -1,7 +1,6 @@
-"""Which samples of a dataset a seed draws, and the blocks of which kernels are taken."""
+"""Which samples of a dataset a seed draws."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,38 +52,6 @@ def draw(
         for label, share in zip(labels, shares, strict=True)
     ]
     return np.sort(np.concatenate(rows))
-
-
-def draw_blocks(
-    n: int,
-    *,
-    size: int | Literal["all"],
-    count: int | Literal["all"],
-    generator: np.random.Generator,
-) -> list[NDArray[np.intp]]:
-    """Return the rows of ``count`` disjoint random blocks of ``size`` out of ``n``.
-
-    Each has its rows in ascending order, as liu2023relu's condition numbers are taken.
-    ``size="all"`` makes one block of the whole dataset, and ``count="all"`` as many whole blocks as
-    fit: the ``n % size`` samples left over are in none. Raises `SubsetError` for more than fit.
-
-    >>> blocks = draw_blocks(7, size=3, count="all", generator=np.random.default_rng(0))
-    >>> len(blocks), len(set(np.concatenate(blocks).tolist()))
-    (2, 6)
-    """
-    if size == "all":
-        if count not in ("all", 1):
-            raise SubsetError(f"kernel_size all makes 1 block, not {count}; set blocks to 1")
-        return [np.arange(n)]
-    if size > n:
-        raise SubsetError(f"kernel_size {size} is larger than the dataset's {n} samples")
-    fit = n // size
-    wanted = fit if count == "all" else count
-    if wanted > fit:
-        raise SubsetError(
-            f"{wanted} disjoint blocks of {size} need more than {n} samples; at most {fit} fit"
-        )
-    return [np.sort(rows) for rows in generator.permutation(n)[: wanted * size].reshape(-1, size)]
 
 
 def draw_on_sphere(name: str, x: NDArray[np.float64], n: int, *, seed: int) -> NDArray[np.float64]:

@@ -1,21 +1,57 @@
-"""What kernels of finite and of infinite width share when they are conditioned on blocks."""
+"""Blocks of samples, and what kernels of finite and infinite width share on them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.memory import GB, NotEnoughMemoryError, kernel_bytes
 from ntk_conditioning.spectra.condition_numbers import Conditioning, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import FULL_SPECTRUM_BELOW, extreme_conditioning
+from ntk_conditioning.threads import limit_threads
 
 if TYPE_CHECKING:
     from torch import Tensor  # which takes seconds to import, and infinite width does without
+
+
+def draw_blocks(
+    n: int,
+    *,
+    size: int | Literal["all"],
+    count: int | Literal["all"],
+    generator: np.random.Generator,
+) -> list[NDArray[np.intp]]:
+    """Return the rows of ``count`` disjoint random blocks of ``size`` out of ``n``.
+
+    Each has its rows in ascending order, as liu2023relu's condition numbers are taken.
+    ``size="all"`` makes one block of the whole dataset, and ``count="all"`` as many whole blocks as
+    fit: the ``n % size`` samples left over are in none. Raises `UserError` for more than fit.
+
+    >>> blocks = draw_blocks(7, size=3, count="all", generator=np.random.default_rng(0))
+    >>> len(blocks), len(set(np.concatenate(blocks).tolist()))
+    (2, 6)
+    """
+    if size == "all":
+        if count not in ("all", 1):
+            raise UserError(f"kernel_size all makes 1 block, not {count}; set blocks to 1")
+        return [np.arange(n)]
+    if size > n:
+        raise UserError(f"kernel_size {size} is larger than the dataset's {n} samples")
+    fit = n // size
+    wanted = fit if count == "all" else count
+    if wanted > fit:
+        raise UserError(
+            f"{wanted} disjoint blocks of {size} need more than {n} samples; at most {fit} fit"
+        )
+    return [np.sort(rows) for rows in generator.permutation(n)[: wanted * size].reshape(-1, size)]
 
 
 @dataclass(frozen=True)
@@ -52,6 +88,25 @@ class BlockKernel(ABC):
     @abstractmethod
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
         """Return the conditioning of the kernel on a block of samples (n, d), in float64."""
+
+    def on_blocks(
+        self, x: NDArray[np.float64], blocks: Sequence[NDArray[np.intp]]
+    ) -> list[Conditioning]:
+        """Return the conditioning of the kernel on each block, by the rows of the samples (n, d).
+
+        Raises `NotEnoughMemoryError` if the first does not fit; the others have its size.
+        """
+        self.require_memory(len(blocks[0]))
+        at_once = self.budget.threads if self.budget.is_small(len(blocks[0])) else 1
+        if min(at_once, len(blocks)) == 1:
+            return [self.conditioning(x[block]) for block in blocks]
+        # Small blocks are computed side by side, each by one thread: threads that share a small
+        # product wait for each other more than they compute.
+        limit_threads(1)
+        with ThreadPoolExecutor(at_once, initializer=limit_threads, initargs=(1,)) as pool:
+            results = [*pool.map(lambda block: self.conditioning(x[block]), blocks)]
+        limit_threads(at_once)
+        return results
 
     def needed(self, n: int, itemsize: int, row_bytes: int = 0) -> int:
         """Return the bytes for conditioning kernels of ``n`` samples.

@@ -1,9 +1,9 @@
 """Spectrum of a kernel: condition number, ranks, and how far float arithmetic resolves them."""
 
-from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -13,17 +13,14 @@ from threadpoolctl import ThreadpoolController
 from ntk_conditioning.angles.pairs import upper_tiles
 from ntk_conditioning.errors import UserError
 
-# Products of matrices differ from their own transposes by a few rounding errors of the largest
-# entry; an asymmetry beyond this many of them comes from a mistake, not from arithmetic.
+# An asymmetry beyond so many roundings of the largest entry comes from a mistake.
 SYMMETRY_ROUNDINGS = 1000
-# Size of a kernel from which a second thread makes its eigenvalues faster. Below, threads that wait
-# for work keep the cores from torch's own: the kernel that follows took half as long again.
+# Below, LAPACK's waiting threads would slow torch down: the next kernel took half as long again.
 ONE_THREAD_BELOW = 1024
 
 ZERO_KERNEL = "the kernel is zero: all samples have zero gradient"
 EPS = float(np.finfo(np.float64).eps)
-# Entries have lost digits where the largest is this close to the smallest normal number: products
-# that were summed for them fell below it.
+# Entries have lost digits where the largest is this close to the smallest normal number.
 CLOSE_TO_UNDERFLOW = 2.0**22
 # Solvers square entries, hence matrices beyond this power of 2 are divided by one of their size.
 LARGEST_EXPONENT = 480
@@ -44,23 +41,21 @@ class UnresolvedError(KernelError):
 class Conditioning:
     """The extreme eigenvalues of an n × n kernel and what can be said from them, shown in words.
 
-    ``resolution_floor`` is the size below which an eigenvalue of this kernel is indistinguishable
-    from zero. ``lambda_min`` is as computed and may be a negative number of the floor's size.
-    ``numerical_rank`` counts the eigenvalues above the floor. ``kappa``, the ratio of the largest
-    to the smallest eigenvalue, is None when ``lambda_min`` is not above the floor, or when its
-    error may exceed 1, so that a kernel of full rank may have none; ``kappa_nonzero`` divides by
-    the smallest eigenvalue above the floor instead, however well that is known.
+    ``resolution_floor`` is the size below which an eigenvalue is indistinguishable from zero, and
+    ``numerical_rank`` counts those above it. ``lambda_min`` is as computed and may be a negative
+    number of the floor's size. ``kappa``, the ratio of the largest to the smallest eigenvalue, is
+    None when ``lambda_min`` is not above the floor, or when its error may exceed 1;
+    ``kappa_nonzero`` divides by the smallest eigenvalue above the floor instead.
     ``effective_rank`` is the exponential of the entropy of the eigenvalues above the floor
     (Roy & Vetterli 2007, "The effective rank", Def. 1). ``dtype`` names the precision in which
     the kernel was computed; ``reduced_precision`` says that it is below float64.
     ``eigenvalues`` (n,) descend.
 
-    ``lambda_max_error`` and ``lambda_min_error`` bound the error of the eigenvalue solver and what
-    the entries' errors beyond rounding do, by Weyl's inequality; ``kappa_error`` is what follows
-    for kappa, relative to it, and None where kappa is. Rounding of the entries is a matter of the
-    floor. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular values of a
-    factor and "extremes" for those of `extremal_eigenvalues.extreme_conditioning`, for which the
-    effective rank, the eigenvalues and a ``lambda_min`` below the floor are None.
+    ``lambda_max_error`` and ``lambda_min_error`` bound the error of the solver and what the
+    entries' errors beyond rounding do, by Weyl's inequality; ``kappa_error`` is what follows for
+    kappa, relative to it. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular
+    values of a factor and "extremes" for those of `extremal_eigenvalues.extreme_conditioning`, for
+    which the effective rank, the eigenvalues and a ``lambda_min`` below the floor are None.
     """
 
     n: int
@@ -94,11 +89,16 @@ class Conditioning:
         )
 
 
-def spectra_row(result: Conditioning, *, eigenvalues: bool) -> dict[str, Any]:
-    """Return the columns of a spectra table's row, with or without ``eigenvalues``."""
-    row = {field.name: getattr(result, field.name) for field in fields(result)}
-    kept = result.eigenvalues if eigenvalues else None
-    return row | {"eigenvalues": None if kept is None else kept.tolist()}
+def spectra_rows(
+    results: Sequence[Conditioning], *, eigenvalues: Literal["first", "all", "none"]
+) -> list[dict[str, Any]]:
+    """Return the columns of a spectra table for each block, with the ``eigenvalues`` of some."""
+    kept, rows = {"first": 1, "all": len(results), "none": 0}[eigenvalues], []
+    for block, result in enumerate(results):
+        shown = result.eigenvalues if block < kept else None
+        values = None if shown is None else shown.tolist()
+        rows.append({"block": block} | vars(result) | {"eigenvalues": values})
+    return rows
 
 
 def conditioning(
@@ -126,8 +126,7 @@ def conditioning(
     """
     entry_error = max(entry_error, check_kernel(k))
     n, eps = len(k), float(np.finfo(k.dtype).eps)
-    few = n < ONE_THREAD_BELOW
-    with _threadpools().limit(limits=1, user_api="blas") if few else nullcontext():
+    with _threadpools().limit(limits=1 if n < ONE_THREAD_BELOW else None, user_api="blas"):
         double = k.astype(np.float64, copy=False)
         eigenvalues = scipy.linalg.eigvalsh(double, overwrite_a=overwrite, check_finite=False)[::-1]
     _require_range(eigenvalues)
@@ -147,10 +146,9 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     """Return the conditioning of the kernel f f^T from the singular values of ``f`` (n, p).
 
     ``f`` is in float64 or float32, and the result from float64. The kernel is never formed: its
-    eigenvalues are the squares σ² of the singular values, so that rounding errors are of size
-    eps · σ_max and not sqrt(eps) · σ_max, and condition numbers of 1e17 and more come out right.
-    The resolution floor is (max(n, p) · eps · σ_max)². With p < n, the n - p smallest eigenvalues
-    are exactly zero by structure.
+    eigenvalues are the squares σ² of the singular values, so that condition numbers of 1e17 and
+    more come out right. The resolution floor is (max(n, p) · eps · σ_max)². With p < n, the n - p
+    smallest eigenvalues are exactly zero by structure.
 
     Raises `KernelError` if ``f`` is no finite matrix of floats, is zero, or has singular values
     whose squares leave the range of float64.
@@ -161,14 +159,13 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     _check_matrix(f)
     n, p = f.shape
     singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
+    eigenvalues = np.zeros(n)
     with np.errstate(over="ignore"):  # an overflow is an error below
         floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
-        squares = singular**2
-    _require_range(squares)
+        eigenvalues[: len(singular)] = singular**2
+    _require_range(eigenvalues)
     if singular[0] and floor < np.finfo(np.float64).tiny * CLOSE_TO_UNDERFLOW:
         raise KernelError(f"singular values of {singular[0]:.0e} are too small to square")
-    eigenvalues = np.zeros(n)
-    eigenvalues[: len(singular)] = squares
     error = growth(n, p) * EPS * float(singular[0])  # of a σ
     errors = [2 * sigma * error + error**2 for sigma in map(float, (singular[0], singular[-1]))]
     largest = float(eigenvalues[0]), errors[0]
@@ -189,10 +186,8 @@ def summary(
 ) -> Conditioning:
     """Return the conditioning from all eigenvalues (n,) or, with the ``rank``, the extreme ones.
 
-    ``largest`` and ``smallest`` are pairs of an eigenvalue and a bound on its error; without
-    ``eigenvalues``, ``smallest`` is the smallest above the floor. ``dtype`` is the kernel's.
-
-    Raises `KernelError` if the largest eigenvalue is not positive.
+    Without ``eigenvalues``, ``smallest`` is the smallest above the floor. ``dtype`` is the
+    kernel's. Raises `KernelError` if the largest eigenvalue is not positive.
     """
     if not largest[0] > 0:
         raise KernelError(ZERO_KERNEL)
@@ -231,17 +226,12 @@ def _require_range(eigenvalues: NDArray[np.float64]) -> None:
 
 
 def growth(*sizes: int) -> int:
-    """Return c with c · eps · λ_max a bound on the error of LAPACK's eigenvalues.
-
-    LAPACK guarantees a slowly growing c, for which the size is taken; 2 to 6 rows need up to 5.6.
-    """
-    return max(8, *sizes)
+    """Return c with c · eps · λ_max a bound on the error of LAPACK's eigenvalues: the size."""
+    return max(8, *sizes)  # 2 to 6 rows need up to 5.6
 
 
 def resolved_ratio(largest: Bounded, smallest: Bounded) -> tuple[float | None, float | None]:
-    """Return the ratio of two eigenvalues and the bound on its relative error.
-
-    Both are None where the bound exceeds 1: then not even the ratio's size is known.
+    """Return the ratio of two eigenvalues and the bound on its relative error, None above 1.
 
     >>> resolved_ratio((2.0, 0.0), (1.0, 0.5))
     (2.0, 1.0)
@@ -256,10 +246,7 @@ def resolved_ratio(largest: Bounded, smallest: Bounded) -> tuple[float | None, f
 
 
 def resolution_floor(n: int, lambda_max: float, entry_error: float) -> float:
-    """Return n · entry_error · lambda_max, up to which an eigenvalue may as well be zero.
-
-    Raises `UnresolvedError` if no eigenvalue is above it.
-    """
+    """Return n · entry_error · lambda_max; raise `UnresolvedError` if no eigenvalue is above it."""
     if n * entry_error >= 1:
         raise UnresolvedError(
             f"entries known to {entry_error:.1e} of the largest say nothing of the eigenvalues of "
@@ -276,9 +263,8 @@ def entries_move(n: int, lambda_max: float, entry_error: float) -> float:
 def check_kernel(k: NDArray[Any]) -> float:
     """Return by how much the triangles of ``k`` (n, n) differ, relative to its largest entry.
 
-    The result is 0 if that is rounding. It is computed by tiles, with little memory beside ``k``.
-
-    Raises `KernelError` if ``k`` is not a finite, symmetric matrix of floats.
+    The result is 0 if that is rounding. Raises `KernelError` if ``k`` is not a finite, symmetric
+    matrix of floats.
     """
     _check_matrix(k)
     if k.shape != (len(k), len(k)):

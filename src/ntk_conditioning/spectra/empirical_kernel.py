@@ -11,7 +11,6 @@ from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.mlp import MLP, is_linear, linear_embedding_map, linear_map
 from ntk_conditioning.spectra.block_kernels import BlockKernel, MemoryBudget
 from ntk_conditioning.spectra.condition_numbers import Conditioning, conditioning_from_factor
-from ntk_conditioning.spectra.symmetric_storage import scratch_bytes
 
 EmpiricalName = Literal["empirical_ntk", "empirical_nngp"]
 
@@ -35,7 +34,7 @@ class EmpiricalKernel(BlockKernel):
         needed = super().needed(n, itemsize, row_bytes + itemsize * self._numbers)
         if self.budget.is_small(n) or self._mlp.device.type == "cpu":
             return needed
-        return needed + scratch_bytes(n, itemsize=itemsize)
+        return needed + n * n * itemsize  # Cholesky's factor
 
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
         samples = torch.from_numpy(block).to(dtype=self._mlp.dtype, device=self._mlp.device)

@@ -1,20 +1,17 @@
 """Extreme eigenvalues of kernels too large for their whole spectrum, each with an error bound.
 
 λ_max comes from Lanczos iterations with K, λ_min from those with the inverse, applied by two
-triangular solves with the Cholesky factor: without one the small end does not converge, and says
-nothing about it. The factor takes the place of one triangle of K, so that K and some vectors are
-all the memory needed; the other triangle stays and gives the residuals |K v - λ v|. Within such a
-distance of λ lies an eigenvalue of K (Parlett 1998, "The Symmetric Eigenvalue Problem", Theorem
-4.5.1); that it is the extreme one rests on the random start.
+triangular solves with the Cholesky factor: without one the small end does not converge. On the host
+the factor takes the place of one triangle of K, so that K and some vectors are all the memory
+needed. Within a residual |K v - λ v| of λ lies an eigenvalue of K (Parlett 1998, "The Symmetric
+Eigenvalue Problem", Theorem 4.5.1); that it is the extreme one rests on the random start.
 
 If Cholesky's method fails, or λ_min is not above the resolution floor τ, the inertia of K - τ I is
 taken from its factorisation L D L^T: by Sylvester's law as many eigenvalues of D are positive as
 eigenvalues of K are above τ. The smallest of those is found by Lanczos iterations, too: roughly
-with this inverse, where the noise about zero is 1/τ in size, and then with that of K - σ I for a
-shift σ in the middle between the noise and it.
+with this inverse, and then with that of K - σ I for a σ in the middle between the noise and it.
 
-Where many eigenvalues crowd at an end, Lanczos cannot tell their vectors apart. Then the whole
-spectrum is solved for, in the same memory.
+Where eigenvalues crowd at an end, so that Lanczos fails, the whole spectrum is solved for.
 """
 
 from __future__ import annotations
@@ -39,12 +36,10 @@ from ntk_conditioning.spectra.condition_numbers import (
     resolution_floor,
     summary,
 )
-from ntk_conditioning.spectra.factorisations import InMemoryMatrix, Vector
+from ntk_conditioning.spectra.factorisations import DeviceMatrix, InMemoryMatrix, Vector
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from ntk_conditioning.spectra.symmetric_storage import PanelMatrix
 
 Operator = Callable[[Vector], Vector]
 
@@ -98,10 +93,10 @@ def extreme_conditioning(
     """Return the conditioning of a large kernel ``k`` (n, n) from its extreme eigenvalues.
 
     Arguments are those of `condition_numbers.conditioning`, but ``k`` may be a tensor: on a GPU it
-    is factored there, and taken to be symmetric. ``eigenvalues`` and ``effective_rank`` of the
-    result are None, and so is ``lambda_min`` if the rank is not full. With ``overwrite``, ``k`` is
-    destroyed; without, it is copied. If Lanczos does not converge, a warning is logged and all
-    eigenvalues are computed.
+    is factored there, beside ``k``, which is taken to be symmetric. ``eigenvalues`` and
+    ``effective_rank`` of the result are None, and so is ``lambda_min`` if the rank is not full.
+    With ``overwrite``, a ``k`` in the host's memory is destroyed; without, it is copied. If Lanczos
+    does not converge, a warning is logged and all eigenvalues are computed.
 
     Raises:
         KernelError, UnresolvedError: as `condition_numbers.conditioning`, or if squares of entries
@@ -120,15 +115,14 @@ def extreme_conditioning(
         return _condition(InMemoryMatrix(k, overwrite=overwrite), entry_error)
     # torch is heavy, and a NumPy array needs none of it
     from ntk_conditioning.networks.gradient_tiles import full_precision
-    from ntk_conditioning.spectra.symmetric_storage import PanelMatrix
 
     if not (k.max().isfinite() and k.min().isfinite()):
         raise KernelError(f"some of the kernel's {k.numel()} entries are not finite")
     with full_precision():
-        return _condition(PanelMatrix(k, overwrite=overwrite), entry_error)
+        return _condition(DeviceMatrix(k), entry_error)
 
 
-def _condition(matrix: InMemoryMatrix | PanelMatrix, entry_error: float = 0.0) -> Conditioning:
+def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) -> Conditioning:
     try:
         return _from_extremes(matrix, entry_error)
     except ArpackNoConvergence:
@@ -136,10 +130,10 @@ def _condition(matrix: InMemoryMatrix | PanelMatrix, entry_error: float = 0.0) -
             "n = %d: extreme eigenvalues are too close for Lanczos; solving for all of them",
             matrix.n,
         )
-        return conditioning(matrix.whole(), entry_error=entry_error, overwrite=True)
+        return conditioning(matrix.on_host().whole(), entry_error=entry_error, overwrite=True)
 
 
-def _from_extremes(matrix: InMemoryMatrix | PanelMatrix, entry_error: float) -> Conditioning:
+def _from_extremes(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float) -> Conditioning:
     n, diagonal = matrix.n, matrix.diagonal
     eps = float(np.finfo(diagonal.dtype).eps)
     if diagonal.min() < 0:
@@ -159,10 +153,11 @@ def _from_extremes(matrix: InMemoryMatrix | PanelMatrix, entry_error: float) -> 
     largest = lambda_max, _residual(matrix.multiply, lambda_max, top) + off
     floor = resolution_floor(n, lambda_max, max(eps, entry_error))
     rank, smallest = 0, 0.0
-    if matrix.factor(0.0):
+    if matrix.factor():
         inverse, bottom = _largest(matrix.solve, n)
         rank, smallest = n, 1 / inverse
     if smallest <= floor:
+        matrix = matrix.on_host()
         if not matrix.factor(np.sqrt(eps) * lambda_max):
             raise KernelError(
                 f"the kernel has an eigenvalue below {-np.sqrt(eps) * lambda_max:.3e}; "
@@ -173,9 +168,7 @@ def _from_extremes(matrix: InMemoryMatrix | PanelMatrix, entry_error: float) -> 
     return summary(n, largest, above, floor, diagonal.dtype, method="extremes", rank=rank)
 
 
-def _smallest_above(
-    matrix: InMemoryMatrix | PanelMatrix, floor: float
-) -> tuple[int, float, Vector]:
+def _smallest_above(matrix: InMemoryMatrix, floor: float) -> tuple[int, float, Vector]:
     """Return how many eigenvalues are above the floor, and the smallest of them with its vector."""
     shift = floor * (1 + 4 * float(np.finfo(np.float64).eps))  # one that equals the floor is below
     rank = matrix.factor_shifted(shift)

@@ -1,6 +1,8 @@
-"""A symmetric matrix in memory, factored in its place by LAPACK."""
+"""A symmetric matrix and its factors: in memory, in place by LAPACK, or on a GPU by torch."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +11,16 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 from ntk_conditioning import memory
 from ntk_conditioning.angles.pairs import upper_tiles
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Vector = NDArray[np.float64]
 
 
 class InMemoryMatrix:
-    """A symmetric matrix in memory, of which the lower triangle becomes a factor in its place.
+    """A symmetric matrix K in memory, of which the lower triangle becomes a factor in its place.
 
-    The upper triangle stays the matrix's own; its diagonal is kept apart.
+    The upper triangle stays K's; its diagonal is kept apart.
     """
 
     def __init__(self, k: NDArray[Any], *, overwrite: bool) -> None:
@@ -43,14 +48,14 @@ class InMemoryMatrix:
         """Return the Frobenius norm of K, before it is factored."""
         return float(np.linalg.norm(self._a))
 
-    def factor(self, shift: float) -> bool:
+    def factor(self, shift: float = 0.0) -> bool:
         """Put Cholesky's factor of K + shift I into the lower triangle, if there is one."""
         self._restore(shift)
         _, info = self._potrf(self._a, lower=1, clean=0, overwrite_a=1)
         return bool(info == 0)
 
     def solve(self, v: Vector) -> Vector:
-        """Return (K + shift I)^-1 v, after `factor`."""
+        """Return K^-1 v, after `factor`."""
         half = self._trsv(self._a, v.astype(self._a.dtype), lower=1, overwrite_x=1)
         whole = self._trsv(self._a, half, lower=1, trans=1, overwrite_x=1)
         return np.asarray(whole, dtype=np.float64)
@@ -82,6 +87,9 @@ class InMemoryMatrix:
         self._restore(0.0)
         return self._a
 
+    def on_host(self) -> InMemoryMatrix:
+        return self
+
     def _restore(self, shift: float) -> None:
         """Put K + shift I into the lower triangle and the diagonal."""
         for r, c in upper_tiles(self.n, 1024) if self._factored else ():
@@ -89,3 +97,45 @@ class InMemoryMatrix:
             self._a[c, r] = tile + tile.T if r == c else tile.T
         np.fill_diagonal(self._a, self.diagonal + self._a.dtype.type(shift))
         self._factored = True
+
+
+class DeviceMatrix:
+    """A symmetric tensor K (n, n) on a GPU, with Cholesky's factor beside it.
+
+    Its methods are those of `InMemoryMatrix`.
+    """
+
+    def __init__(self, k: Tensor) -> None:
+        self._k, self.n = k, len(k)
+        self.diagonal: NDArray[Any] = k.diagonal().numpy(force=True)
+
+    def multiply(self, v: Vector) -> Vector:
+        return self._to_host(self._k @ self._to_device(v))
+
+    def frobenius(self) -> float:
+        return float(self._k.norm())
+
+    def factor(self) -> bool:
+        from torch.linalg import cholesky_ex
+
+        self._root, info = cholesky_ex(self._k)
+        return not int(info)
+
+    def solve(self, v: Vector) -> Vector:
+        from torch.linalg import solve_triangular  # cholesky_solve would copy the factor
+
+        half = solve_triangular(self._root, self._to_device(v)[:, None], upper=False)
+        return self._to_host(solve_triangular(self._root.mT, half, upper=True)[:, 0])
+
+    def on_host(self) -> InMemoryMatrix:
+        """Return K in the host's memory; raises `NotEnoughMemoryError` if that does not hold it."""
+        what = f"a kernel of {self.n} samples without full rank, or with close eigenvalues,"
+        memory.require(self._k.nbytes, what)
+        return InMemoryMatrix(self._k.numpy(force=True), overwrite=self._k.is_cuda)
+
+    def _to_device(self, v: Vector) -> Tensor:
+        return self._k.new_tensor(v)
+
+    @staticmethod
+    def _to_host(v: Tensor) -> Vector:
+        return np.asarray(v.double().numpy(force=True))

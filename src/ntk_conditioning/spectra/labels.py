@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Share of the labels' energy that the effective condition number leaves out: the loss that is left
-#: when it has fallen to one hundredth.
+#: Share of the labels' energy that the effective condition number leaves out.
 REST = 0.01
 
 
@@ -48,8 +47,7 @@ def label_spectrum(k: NDArray[np.float64], residual: NDArray[np.float64]) -> Lab
 def kernel_target_alignment(k: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
     """Return the alignment of a kernel K (n, n) with ``targets`` Y (n, c), both centred.
 
-    It is <K, Y Y^T> / (|K| |Y Y^T|) with Frobenius norms, from 0 to 1 (Cristianini et al. 2001;
-    centred as by Cortes et al. 2012).
+    It is <K, Y Y^T> / (|K| |Y Y^T|), from 0 to 1 (Cristianini et al. 2001; Cortes et al. 2012).
 
     >>> y = np.array([[1.0], [-1.0]])
     >>> round(kernel_target_alignment(y @ y.T, y), 12)

@@ -1,13 +1,12 @@
 """How far float arithmetic resolves kappa: estimates against references in many digits.
 
 A problem is a kernel of a few samples, two of which are at distance delta: the smaller delta, the
-larger kappa. The reference takes the float64 samples and weights as exact numbers. A recipe in
-float32 rounds them first, which moves kappa by about eps32 · sqrt(kappa), relatively, while errors
-of a kernel's entries move it by eps32 · kappa.
+larger kappa. The reference takes the float64 samples and weights as exact numbers; recipes in
+float32 round them first.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, NamedTuple
@@ -30,11 +29,10 @@ from ntk_conditioning.spectra.condition_numbers import (
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 
 Array = NDArray[np.float64]
+Estimate = tuple[float, bool, float]  # the ratio, resolved and floor_kappa of a `Measurement`
 
 #: Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30.
 DIGITS = 60
-
-
 #: Activations of networks, and whether their width is finite; the first at depth 0, too.
 KINDS = (("linear", True), ("relu", True), ("relu", False))
 
@@ -63,24 +61,19 @@ class Problem:
         return "infinite_ntk" if self.mlp is None else "empirical_ntk"
 
 
-class Estimate(NamedTuple):
-    """λ_max / λ_min as a recipe computes it, and whether the recipe stands by it.
-
-    ``floor_kappa`` is that from which on its precision resolves none, known to it or not.
-    """
-
-    ratio: float
-    resolved: bool
-    floor_kappa: float
-
-
 class Measurement(NamedTuple):
-    """An estimate beside the reference; ``error`` is |ratio / reference - 1|."""
+    """What a recipe makes of a problem, named as columns of the table ``precision``.
+
+    ``ratio`` is its λ_max / λ_min and ``resolved`` whether it reports that, ``floor_kappa`` the
+    kappa from which on its precision resolves none.
+    """
 
     method: str
     kappa_reference: float
-    estimate: Estimate
-    error: float
+    ratio: float
+    resolved: bool
+    floor_kappa: float
+    relative_error: float
 
 
 def problems(
@@ -98,7 +91,6 @@ def problems(
             f"{samples} samples in {dim} dimensions have a singular Gram matrix; "
             "give as many dimensions or more"
         )
-
     for seed, depth in product(seeds, depths):
         rng = generator(seed, "data")
         x = rng.standard_normal((samples, dim)) / math.sqrt(dim)
@@ -121,19 +113,78 @@ def measure(problem: Problem) -> list[Measurement]:
 
     Raises `ProblemError` as `reference`.
     """
-    if (mlp := problem.mlp) is None:
-        depth = problem.depth
-        estimates = {name: of(problem.x, depth) for name, of in INFINITE_RECIPES.items()}
+    if problem.mlp is None:
+        estimates = _infinite_estimates(problem.x, problem.depth)
     else:
-        linear = problem.activation == "linear"
-        recipes = RECIPES | (LINEAR_RECIPES if linear else {})
-        estimates = {name: of(mlp, problem.x) for name, of in recipes.items()}
+        estimates = _finite_estimates(problem.mlp, problem.x)
     with mpmath.workdps(DIGITS):
         exact = reference(problem)
         return [
-            Measurement(method, float(exact), estimate, float(abs(estimate.ratio / exact - 1)))
+            Measurement(method, float(exact), *estimate, float(abs(estimate[0] / exact - 1)))
             for method, estimate in estimates.items()
         ]
+
+
+def _finite_estimates(mlp: MLP, x: Array) -> dict[str, Estimate]:
+    """Return estimates by recipe for a network of finite width.
+
+    The first is that of liu2023relu's published code: float32, a solver for general matrices, the
+    real parts sorted, and the ratio whatever its sign.
+    """
+    samples = torch.from_numpy(x)
+    single = empirical.ntk(mlp.to(torch.float32), samples.float()).numpy()
+    double = empirical.ntk(mlp, samples).numpy()
+    estimates = {
+        "float32_general": _unguarded(np.sort(np.linalg.eigvals(single).real), np.float32),
+        "float32_symmetric": _unguarded(eigvalsh(single), np.float32),
+        "float32": _guarded(conditioning(single)),
+        "float64": _guarded(conditioning(double)),
+        "extremes": _guarded(extreme_conditioning(double)),
+    }
+    if mlp.activation.name == "linear":
+        factor = empirical.linear_factor(mlp, samples).numpy()
+        estimates["factor"] = _guarded(conditioning_from_factor(factor))
+    return estimates
+
+
+def _infinite_estimates(x: Array, depth: int) -> dict[str, Estimate]:
+    """Return estimates by recipe for the ReLU network of infinite width."""
+    single = _cosine_formula(x.astype(np.float32), depth).astype(np.float64)
+    return {
+        "cosine_float32": _unguarded(eigvalsh(single), np.float32),
+        "cosine": _unguarded(eigvalsh(_cosine_formula(x, depth)), np.float64),
+        "deficits": _guarded(conditioning(infinite.ntk(x, depth=depth, activation="relu"))),
+    }
+
+
+def _cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
+    """Return the infinite ReLU network's NTK by arccosines of rounded cosines, in x's type."""
+    sigma = x @ x.T
+    theta, scale = sigma, np.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
+    pi = x.dtype.type(math.pi)
+    for _ in range(depth):
+        cosine = np.clip(sigma / scale, -1, 1)
+        angle = np.arccos(cosine)
+        sigma = scale * (np.sin(angle) + (pi - angle) * cosine) / pi
+        theta = sigma + theta * (pi - angle) / pi
+    return np.asarray(theta)
+
+
+def _guarded(conditioned: Conditioning) -> Estimate:
+    """Return what the package reports, for comparison also where it reports nothing."""
+    ratio = _ratio(conditioned.lambda_max, conditioned.lambda_min or 0.0)
+    floor_kappa = conditioned.lambda_max / conditioned.resolution_floor
+    return ratio, conditioned.kappa is not None, floor_kappa
+
+
+def _unguarded(ascending: NDArray[np.floating[Any]], dtype: DTypeLike) -> Estimate:
+    """Return the ratio of the outermost eigenvalues, reported whatever it is."""
+    floor_kappa = 1 / (len(ascending) * float(np.finfo(dtype).eps))
+    return _ratio(float(ascending[-1]), float(ascending[0])), True, floor_kappa
+
+
+def _ratio(largest: float, smallest: float) -> float:
+    return largest / smallest if smallest else math.inf
 
 
 def reference(problem: Problem) -> Any:
@@ -158,8 +209,8 @@ def reference(problem: Problem) -> Any:
 def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     """Return a multiple of the NTK (n, n) of a linear or ReLU network, in mpmath's precision.
 
-    The scales gain / sqrt(m) enter each term twice: they are a common factor without effect on
-    kappa, and left out. Raises `ProblemError` for other activations.
+    The scales gain / sqrt(m) are a common factor and left out. Raises `ProblemError` for other
+    activations.
 
     >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
     >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).astype(float).tolist()
@@ -189,10 +240,7 @@ def _mpmath(a: Array) -> NDArray[np.object_]:
 
 
 def exact_infinite_kernel(x: Array, depth: int) -> Any:
-    """Return the NTK (n, n) of the ReLU network of infinite width, in mpmath's precision.
-
-    By the recursion of liu2023relu, Eqs. (8) to (10).
-    """
+    """Return the NTK (n, n) of the infinite ReLU network by liu2023relu, Eqs. (8) to (10)."""
     samples = _mpmath(x)
     gram = mpmath.matrix((samples @ samples.T).tolist())
     theta = (depth + 1) * gram  # whose diagonal is right, and stays
@@ -205,73 +253,3 @@ def exact_infinite_kernel(x: Array, depth: int) -> Any:
             entry = cosine + entry * (mpmath.pi - angle) / mpmath.pi
         theta[i, j] = theta[j, i] = scale * entry
     return theta
-
-
-def cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
-    """Return the infinite ReLU network's NTK by arccosines of rounded cosines, in x's type."""
-    sigma = x @ x.T
-    theta, scale = sigma, np.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
-    pi = x.dtype.type(math.pi)
-    for _ in range(depth):
-        cosine = np.clip(sigma / scale, -1, 1)
-        angle = np.arccos(cosine)
-        sigma = scale * (np.sin(angle) + (pi - angle) * cosine) / pi
-        theta = sigma + theta * (pi - angle) / pi
-    return np.asarray(theta)
-
-
-def _ntk(mlp: MLP, x: Array, dtype: type[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    samples = torch.from_numpy(x.astype(dtype))
-    return np.asarray(empirical.ntk(mlp.to(samples.dtype), samples).numpy())
-
-
-def _guarded(conditioned: Conditioning) -> Estimate:
-    """Return what the package reports, for comparison also where it reports nothing."""
-    smallest = 0.0 if conditioned.lambda_min is None else conditioned.lambda_min
-    return Estimate(
-        ratio=_ratio(conditioned.lambda_max, smallest),
-        resolved=conditioned.kappa is not None,
-        floor_kappa=conditioned.lambda_max / conditioned.resolution_floor,
-    )
-
-
-def _unguarded(ascending: NDArray[np.floating[Any]], dtype: DTypeLike) -> Estimate:
-    """Return the ratio of the outermost eigenvalues, reported whatever it is."""
-    floor_kappa = 1 / (len(ascending) * float(np.finfo(dtype).eps))
-    return Estimate(_ratio(float(ascending[-1]), float(ascending[0])), True, floor_kappa)
-
-
-def _ratio(largest: float, smallest: float) -> float:
-    return largest / smallest if smallest else math.inf
-
-
-#: For networks of finite width. The first is that of liu2023relu's
-#: published code: float32, a solver for general matrices, the real parts sorted, and the ratio
-#: whatever its sign.
-RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
-    "float32_general": lambda mlp, x: _unguarded(
-        np.sort(np.linalg.eigvals(_ntk(mlp, x, np.float32)).real), np.float32
-    ),
-    "float32_symmetric": lambda mlp, x: _unguarded(eigvalsh(_ntk(mlp, x, np.float32)), np.float32),
-    "float32": lambda mlp, x: _guarded(conditioning(_ntk(mlp, x, np.float32))),
-    "float64": lambda mlp, x: _guarded(conditioning(_ntk(mlp, x, np.float64))),
-    "extremes": lambda mlp, x: _guarded(
-        extreme_conditioning(_ntk(mlp, x, np.float64), overwrite=True)
-    ),
-}
-#: For linear networks besides.
-LINEAR_RECIPES: dict[str, Callable[[MLP, Array], Estimate]] = {
-    "factor": lambda mlp, x: _guarded(
-        conditioning_from_factor(empirical.linear_factor(mlp, torch.from_numpy(x)).numpy())
-    ),
-}
-#: For ReLU networks of infinite width.
-INFINITE_RECIPES: dict[str, Callable[[Array, int], Estimate]] = {
-    "cosine_float32": lambda x, depth: _unguarded(
-        eigvalsh(cosine_formula(x.astype(np.float32), depth).astype(np.float64)), np.float32
-    ),
-    "cosine": lambda x, depth: _unguarded(eigvalsh(cosine_formula(x, depth)), np.float64),
-    "deficits": lambda x, depth: _guarded(
-        conditioning(infinite.ntk(x, depth=depth, activation="relu"))
-    ),
-}

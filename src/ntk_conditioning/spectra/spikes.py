@@ -1,9 +1,8 @@
 """The spectrum of a correlation matrix in two parts: the mean direction, and what is beside it.
 
-The kernel K = 1 1ᵀ - E of samples with equal diagonal is its distances E_ij = 1 - K_ij, with which
-it is known to more digits than with its entries where samples are close. On vectors that sum to
-zero it is -E: the centred kernel, or bulk. The mean direction has most of the spike, the eigenvalue
-that grows with the number of samples.
+The distances E_ij = 1 - K_ij of a kernel K = 1 1ᵀ - E keep more digits than its entries where
+samples are close. On vectors that sum to zero it is -E: the centred kernel, or bulk. The mean
+direction has most of the spike, the eigenvalue that grows with the number of samples.
 """
 
 import math
@@ -24,9 +23,10 @@ class SpikeAndBulk:
     """Eigenvalues of a kernel (n, n) with ones on its diagonal, and of the centred kernel.
 
     ``lambda_max``, ``lambda_2`` and ``lambda_min`` are the kernel's; ``bulk_max`` and ``bulk_min``
-    the extreme ones of the centred kernel on the n - 1 directions that sum to zero. The errors
-    bound those of the eigenvalues that they name; that of ``bulk_max`` is ``lambda_min_error``,
-    too, and that of ``lambda_2`` is ``lambda_max_error``.
+    the extreme ones of the centred kernel on the n - 1 directions that sum to zero.
+    ``lambda_max_error`` bounds the error of the first two, ``lambda_min_error`` that of the others.
+    ``kappa``, with the bound ``kappa_error`` relative to it, is the kernel's condition number and
+    ``bulk_kappa`` the centred kernel's, None where their error may exceed 1.
     """
 
     n: int
@@ -37,35 +37,17 @@ class SpikeAndBulk:
     bulk_min: float
     lambda_max_error: float
     lambda_min_error: float
-
-    @property
-    def kappa(self) -> float | None:
-        """The condition number, None where its error may exceed 1."""
-        return self._resolved()[0]
-
-    @property
-    def kappa_error(self) -> float | None:
-        """A bound on the error of ``kappa``, relative to it."""
-        return self._resolved()[1]
-
-    @property
-    def bulk_kappa(self) -> float | None:
-        """The condition number of the centred kernel, beside the direction that it has lost."""
-        error = self.lambda_min_error
-        return resolved_ratio((self.bulk_max, error), (self.bulk_min, error))[0]
-
-    def _resolved(self) -> tuple[float | None, float | None]:
-        smallest = self.lambda_min, self.lambda_min_error
-        return resolved_ratio((self.lambda_max, self.lambda_max_error), smallest)
+    kappa: float | None
+    kappa_error: float | None
+    bulk_kappa: float | None
 
 
 def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
     """Return the eigenvalues of a kernel from its ``distances`` 1 - K_ij (n (n-1) / 2,), i < j.
 
     Distances are in float64, row by row; ``error`` bounds that of each. In a basis that begins with
-    the mean direction, K is [[a, bᵀ], [b, C]], and b and C need only the distances. So the smallest
-    eigenvalue, the first root of a - λ = bᵀ (C - λ)⁻¹ b, has an error relative to the bulk, however
-    much larger the spike is.
+    the mean direction, K is [[a, bᵀ], [b, C]], and b and C need only the distances. So the error of
+    the smallest eigenvalue, the first root of a - λ = bᵀ (C - λ)⁻¹ b, is relative to the bulk.
 
     >>> far = spike_and_bulk(np.ones(3))
     >>> round(far.lambda_max, 12), round(far.bulk_min, 12), far.kappa is None
@@ -84,17 +66,12 @@ def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
     bulk, vectors = np.linalg.eigh(c)
     low = float(bulk[0]) - _below(bulk, np.square(vectors.T @ b), a)
     second, first = np.linalg.eigvalsh(1 - far)[-2:].tolist()
+    large = n * (error + EPS * first)
     small = 2 * n * (error + EPS * max(float(bulk[-1]), float(np.abs(far).max())))
-    return SpikeAndBulk(
-        n=n,
-        lambda_max=first,
-        lambda_2=second,
-        lambda_min=low,
-        bulk_max=float(bulk[-1]),
-        bulk_min=float(bulk[0]),
-        lambda_max_error=n * (error + EPS * first),
-        lambda_min_error=small,
-    )
+    ends = float(bulk[-1]), float(bulk[0])
+    kappa, kappa_error = resolved_ratio((first, large), (low, small))
+    bulk_kappa, _ = resolved_ratio((ends[0], small), (ends[1], small))
+    return SpikeAndBulk(n, first, second, low, *ends, large, small, kappa, kappa_error, bulk_kappa)
 
 
 def _below(bulk: Array, squares: Array, a: float) -> float:

@@ -7,8 +7,8 @@ is its coefficient of non-linearity (Definition 2). Samples have norm 1, and sep
     |x_i · x_j| <= 1 - δ for i != j (Assumption A), or lambda_min(X Xᵀ) >= δ (Assumption B).
 
 Depth L counts hidden layers. The kernel of the top layer, K̄, has a diagonal of ones; bounds on the
-NTK are relative to its diagonal. Condition numbers are bounded as excess, kappa - 1, which keeps
-its digits. Where a theorem says nothing, the bound is NaN.
+NTK are relative to its diagonal. Condition numbers are bounded as excess, kappa - 1. Where a
+theorem says nothing, the bound is NaN.
 """
 
 import math
@@ -64,8 +64,7 @@ def excess_bound(
     """Return the bound on kappa - 1 under Assumption A, NaN below `first_depth`.
 
     Corollary 4, or 6 of the NTK, where L/2 - L_2 is printed. With ``proof`` what the proofs give:
-    no factor n, and (L - L_2)/2. From L_1 (L_2) on, (n - 1) times the bound on correlations is at
-    most half of that power of 1 - μ/2, and kappa - 1 four times that.
+    no factor n, and (L - L_2)/2.
 
     >>> excess_bound([3, 4], 4, 0.5, 1.0)
     array([4., 2.])
@@ -112,10 +111,9 @@ def convergence_bound(
 ) -> Array:
     """Return the bound on |K̄_ij - ρ̄|; NaN at depths below L_0: Lemma 35.
 
-    A layer's factor on the distance is max {1 - μ̃ (1 - ρ̄)/2, ``slope``}, of the dual's slope at ρ̄.
-    The first is for correlations above ρ̄: if that is 1, there are none, and the slope is taken. If
-    the slope is 1 too, as for ReLU, the bound is ε of Lemma 36: the ε in (0, 1/2) after whose
-    depth, log(2/ε) / -log(1 - εμ̃/2) or ⌈1/σ̂(0)⌉ layers, correlations are at least 1 - ε.
+    A layer's factor on the distance is max {1 - μ̃ (1 - ρ̄)/2, ``slope``}, of the dual's slope at ρ̄;
+    of ρ̄ = 1 it is the slope. If that is 1 too, as for ReLU, the bound is ε of Lemma 36: in (0, 1/2)
+    with log(2/ε) / -log(1 - εμ̃/2) the depth.
     """
     layers = np.asarray(depth, dtype=np.float64)
     first = convergence_depth(delta, rho, mu, dual_at_0)

@@ -73,14 +73,9 @@ def compare(
                 if row["mean"] != 0:
                     # a slope of 1 as of leaky ReLUs, for which Lemma 35 says nothing
                     slope = 1.0 if abs(fixed.slope - 1) <= SLOPE_ONE else fixed.slope
-                    numbers = {
-                        "rho": fixed.rho,
-                        "mu": row["mu_tilde"],
-                        "dual_at_0": row["mean"] ** 2,
-                    }
-                    bound = theory.convergence_bound(
-                        kernels.depth, row["delta_a"], slope=slope, **numbers
-                    )
+                    mu, square = row["mu_tilde"], row["mean"] ** 2
+                    numbers = {"rho": fixed.rho, "mu": mu, "slope": slope, "dual_at_0": square}
+                    bound = theory.convergence_bound(kernels.depth, row["delta_a"], **numbers)
                     row["distance_bound"] = _number(bound)
             if before := shallower.get(kernel):
                 for name, quantity in (("correlation", "correlation_max"), ("excess", "excess")):

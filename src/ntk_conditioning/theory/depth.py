@@ -1,17 +1,12 @@
 """What one layer and many do to conditioning, read off the dual activation.
 
 With the dual σ̂ of an activation, σ̂(1) = 1, and χ = σ̂'(1), a hidden layer takes the cosine distance
-w of two samples to 1 - σ̂(1 - w), and adds to the NTK what it multiplies by σ̂'(1 - w). From this
-follow, for samples of one norm and networks of infinite width:
-
-- close samples: distances grow by a factor that `close_gain` has, so that kappa falls by it;
-- far samples in as many dimensions: the kernel is a spike, the Gram matrix and the identity, in
-  proportions that are its value and slope at a right angle (`far_samples`);
-- many layers: χ < 1 is the ordered phase, where all samples become one and kappa grows like χ^-L;
-  χ > 1 the chaotic one, where they part and kappa tends to 1; χ = 1 is critical, and all changes
-  are powers of L (Poole et al. 2016; Schoenholz et al. 2017; Hayou, Doucet & Rousseau 2019,
-  "Mean-field behaviour of neural tangent kernel for deep neural networks"; Xiao, Pennington &
-  Schoenholz 2020, "Disentangling trainability and generalization in deep neural networks").
+w of two samples to 1 - σ̂(1 - w), and adds to the NTK what it multiplies by σ̂'(1 - w). χ < 1 is the
+ordered phase, where all samples become one and kappa grows like χ^-L; χ > 1 the chaotic one, where
+they part and kappa tends to 1; χ = 1 is critical, and all changes are powers of L (Poole et al.
+2016; Schoenholz et al. 2017; Hayou, Doucet & Rousseau 2019, "Mean-field behaviour of neural tangent
+kernel for deep neural networks"; Xiao, Pennington & Schoenholz 2020, "Disentangling trainability
+and generalization in deep neural networks").
 """
 
 import math
@@ -59,9 +54,7 @@ def far_samples(distances: Distances, *, n: int, d: int) -> Ends:
     """Return the ends for n samples that are uniform on the sphere, n and d large alike.
 
     K = (f(0) + f''(0) / 2d) 1 1ᵀ + f'(0) X Xᵀ + (1 - f(0) - f'(0)) I up to a vanishing norm (El
-    Karoui 2010, Theorem 2.1), for the kernel f = 1 - ``distances``:
-    `random_matrix_predictions.uniform` without the degrees from 2 on, whose harmonics are by far
-    more than n.
+    Karoui 2010, Theorem 2.1), for the kernel f = 1 - ``distances``.
     """
     at = distances(np.array([1 - STEP, 1.0, 1 + STEP]))
     mean, slope = 1 - float(at[1]), float(at[2] - at[0]) / (2 * STEP)

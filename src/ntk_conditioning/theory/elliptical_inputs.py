@@ -4,10 +4,8 @@ Gaussian features z_j of variances s_j, scaled to norm 1, have cosines of varian
 effective dimension d = 1 / Σ p_j², where p_j = E x_j² is the variance on the sphere. A kernel f of
 the cosine is taken to have the weights c_k that it has on a round sphere of that dimension, see
 `random_matrix_predictions`: degree 1 then has the eigenvalues c_1 p_j, and degree k > 1 has c_k in
-proportion to the products of k of the s_j, as polynomials of Gaussian features have (Liang, Rakhlin
-& Zhai 2020, "On the multiple descent of minimum-norm interpolants", Section 2). Each eigenvalue of
-the population is a part of the free sum, so that the law of `random_matrix_predictions` stays as it
-is. On a round sphere this is that law; elsewhere it is an approximation, better the larger d is.
+proportion to the products of k of the s_j (Liang, Rakhlin & Zhai 2020, "On the multiple descent of
+minimum-norm interpolants", Section 2). This is an approximation, better the larger d is.
 """
 
 from functools import lru_cache
@@ -20,14 +18,10 @@ from ntk_conditioning.theory.random_matrix_predictions import Ends, harmonics, s
 
 Array = NDArray[np.float64]
 
-#: Products of more than so many variances are a multiple of the identity.
-DEGREES = 12
-#: Steps between the smallest and the largest logarithm of a variance.
-STEPS = 200
-#: Values that occur less often are of rounding.
-RARE = 1e-9
-#: Nodes of the integral over the norm.
-NODES = 200
+DEGREES = 12  # products of more variances are a multiple of the identity
+STEPS = 200  # between the smallest and the largest logarithm of a variance
+RARE = 1e-9  # values that occur less often are of rounding
+NODES = 200  # of the integral over the norm
 
 
 def elliptical(distances: Distances, variances: ArrayLike, *, n: int, c: float = 0.0) -> Ends:

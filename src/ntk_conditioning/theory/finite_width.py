@@ -2,8 +2,7 @@
 
 Where the depth L is no longer small beside the width m, kernels are random: their entries spread
 like √(L/m) (Hanin & Nica 2020, "Finite depth and width corrections to the neural tangent kernel"),
-and so does log kappa. Its mean rises too, above what infinite width says, for the smallest
-eigenvalue of a random kernel is below that of its mean. Laws here are fitted to what is measured.
+and so does log kappa. Its mean rises too. Laws here are fitted to what is measured.
 """
 
 from __future__ import annotations
@@ -21,23 +20,18 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-#: Quantile of the normal distribution of an interval of 95 %.
-NORMAL = 1.96
-#: A smallest eigenvalue is resolved if it is larger than this beside the largest.
-RESOLVED = 1e-12
-#: Laws are fitted up to this L/m, where kernels of some samples begin to be hardly resolved.
-LARGEST_RATIO = 0.25
-#: Shifts that are not so many standard errors above 0 are left out of a fit.
-CLEAR = 3.0
+NORMAL = 1.96  # quantile of the normal distribution of an interval of 95 %
+RESOLVED = 1e-12  # a smallest eigenvalue is larger than this beside the largest
+LARGEST_RATIO = 0.25  # of L/m in a fit: beyond, kernels of some samples are hardly resolved
+CLEAR = 3.0  # standard errors above 0 that a shift in a fit has at least
 
 
 @dataclass(frozen=True)
 class Spread:
     """ln kappa of ``networks`` kernels: its mean, variance and quantiles, with standard errors.
 
-    Kernels whose smallest eigenvalue rounding hides are left out, and those of networks so deep
-    that float64 does not hold their entries; ``resolved`` counts the others.
-    All numbers are None if there are fewer than two of them.
+    Kernels that are not finite or whose smallest eigenvalue rounding hides are left out;
+    ``resolved`` counts the others. All numbers are None if there are fewer than two of them.
     """
 
     networks: int
@@ -68,26 +62,17 @@ def spread(kernels: Array) -> Spread:
         return Spread(len(kernels), count, *[None] * 7)
     variance = float(logs.var(ddof=1))
     fourth = float(np.mean((logs - logs.mean()) ** 4))
-    low, median, high = np.quantile(logs, [0.05, 0.5, 0.95]).tolist()
-    return Spread(
-        networks=len(kernels),
-        resolved=count,
-        mean=float(logs.mean()),
-        mean_error=math.sqrt(variance / count),
-        variance=variance,
-        variance_error=math.sqrt(max(fourth - variance**2, 0.0) / count),
-        low=low,
-        median=median,
-        high=high,
-    )
+    mean_error = math.sqrt(variance / count)
+    variance_error = math.sqrt(max(fourth - variance**2, 0.0) / count)
+    moments = float(logs.mean()), mean_error, variance, variance_error
+    return Spread(len(kernels), count, *moments, *np.quantile(logs, [0.05, 0.5, 0.95]).tolist())
 
 
 def power_law(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None:
     """Return y = factor x^exponent by least squares on logarithms, None of fewer than three x.
 
-    As columns of the table `finite_width_laws`. The exponent's interval is of 95 %, from how the
-    points scatter about the law; ``scatter`` is the root mean square of their logarithms' distances
-    from it.
+    As columns of the table `finite_width_laws`. The exponent's interval is of 95 %; ``scatter`` is
+    the root mean square of the logarithms' distances from the law.
 
     >>> law = power_law([1.0, 2.0, 4.0], [3.0, 6.0, 12.0])
     >>> round(law["factor"], 9), round(law["exponent"], 9), law["points"]
@@ -120,11 +105,11 @@ def fitted_laws(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         ratio=whole["depth"] / whole["width"], shift=whole["mean"] - whole["infinite"]
     )
     whole = whole[whole["ratio"] <= LARGEST_RATIO]
-    keys = ["dataset", "activation", "n"]
-    for key, group in whole.groupby(keys):
+    for (dataset, activation, n), group in whole.groupby(["dataset", "activation", "n"]):
+        keys = {"dataset": dataset, "activation": activation, "n": n}
         clear = group[group["shift"] > CLEAR * group["mean_error"]]
         for quantity, cells in (("variance", group[group["variance"] > 0]), ("shift", clear)):
             ratio = cells["ratio"]
             if law := power_law(ratio.to_list(), cells[quantity].to_list()):
                 ends = {"ratio_min": float(ratio.min()), "ratio_max": float(ratio.max())}
-                yield {**dict(zip(keys, key, strict=True)), "quantity": quantity, **law, **ends}
+                yield {**keys, "quantity": quantity, **law, **ends}

@@ -20,8 +20,7 @@ REACH, STEP = 24.0, 2.5e-4  # where suprema are looked for: tails of activations
 def slope_bounds(activation: Activation) -> tuple[float, float]:
     """Return sup|σ'| and sup|σ''|, which is infinite if σ has kinks.
 
-    Both are largest values on a grid, σ'' by differences of σ', and fall short of the suprema by
-    about the square of the grid's `STEP`.
+    Both are largest values on a grid, σ'' by differences of σ', right up to about `STEP` squared.
 
     >>> from ntk_conditioning.networks import activations
     >>> [round(bound, 6) for bound in slope_bounds(activations.get("sigmoid"))]
@@ -44,9 +43,8 @@ def assembly_bound(smoothness: float, radius: float, scale: float) -> float:
 def two_layer_smoothness(activation: Activation, input_norm: float, largest_weight: float) -> float:
     """Return the β of g = u σ(w·x) in (w, u), for |u| <= ``largest_weight``: Eq. (7).
 
-    ``input_norm`` is |x| times the factor before w·x, so |x|/sqrt(d) in Eq. (8). The Hessian is 0
-    but for the span of u and the direction of x, where it is [[u σ'' c², σ' c], [σ' c, 0]]; its
-    norm rises with the size of every entry.
+    ``input_norm`` is |x| times the factor before w·x, so |x|/sqrt(d) in Eq. (8): on the span of u
+    and the direction of x the Hessian is [[u σ'' c², σ' c], [σ' c, 0]].
     """
     first, second = slope_bounds(activation)
     bend = largest_weight * second * input_norm**2

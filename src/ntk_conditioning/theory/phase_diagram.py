@@ -1,9 +1,8 @@
 """A place on the map of conditioning: samples on the sphere, and what depth does to them.
 
-Beside the eigenvalues stand those that `theory.random_matrix_predictions` and
-`theory.elliptical_inputs` expect: of random samples from their distribution, of real ones from two
-numbers, the mean cosine and the number of samples, and the variances of what is at right angles to
-the mean.
+Beside the eigenvalues stand those that `random_matrix_predictions` and `elliptical_inputs` expect:
+of random samples from their distribution, of real ones from the mean cosine, the number of samples,
+and the variances of what is at right angles to the mean.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,10 +58,8 @@ class RandomPlace:
 
     @property
     def _given(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"n": self.n, "d": self.d}
-        if self.shape in PARAMETERS:
-            given[PARAMETERS[self.shape]] = self.parameter
-        return given
+        named = {PARAMETERS[self.shape]: self.parameter} if self.shape in PARAMETERS else {}
+        return {"n": self.n, "d": self.d, **named}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +73,8 @@ class DataPlace:
     @property
     def keys(self) -> dict[str, Any]:
         """As of a `RandomPlace`; the parameter is the mean cosine."""
-        place = {"shape": DATA, "parameter": self._mean_cosine, "n": self.n, "d": self.x.shape[1]}
-        return {**place, "dataset": self.dataset}
+        sizes = {"n": self.n, "d": self.x.shape[1]}
+        return {"shape": DATA, "parameter": self._mean_cosine, **sizes, "dataset": self.dataset}
 
     @cached_property
     def _units(self) -> Array:
@@ -134,9 +131,6 @@ def measure(
             "effective_dimension": sphere.effective_dimension(draw.samples),
             "closest": float(w.min()),
             **{name: value for name, value in vars(spectrum).items() if name != "n"},
-            "kappa": spectrum.kappa,
-            "kappa_error": spectrum.kappa_error,
-            "bulk_kappa": spectrum.bulk_kappa,
             "gram_kappa": gram.kappa,
             "gram_bulk_kappa": gram.bulk_kappa,
             "pair_bound": pair,

@@ -33,16 +33,11 @@ Array = NDArray[np.float64]
 
 #: Nodes of the quadrature over the cosine of two samples, and how many degrees there are at most.
 NODES, DEGREES = 400, 120
-#: Degrees with more harmonics are left out: of fewer samples they are a multiple of the identity.
-MANY = 1e9
-#: A coefficient is 0 if it is no more than this beside the values of which it is a sum over nodes.
-NOISE = 100 * float(np.finfo(np.float64).eps)
-#: Sizes that are no more than this beside the largest count as none.
-FLAT = 1e-30
-#: Relative change that ends an iteration.
-STEP = 1e-14
-#: A lower end is 0 if it is no more than this beside the weights of the bulk.
-ROUNDING = 1e-13
+MANY = 1e9  # harmonics of a degree: more are a multiple of the identity, and left out
+NOISE = 100 * float(np.finfo(np.float64).eps)  # coefficients below, beside the values, are 0
+FLAT = 1e-30  # sizes below, beside the largest, count as none
+STEP = 1e-14  # relative change that ends an iteration
+ROUNDING = 1e-13  # a lower end below, beside the weights of the bulk, is 0
 
 
 @dataclass(frozen=True)
@@ -71,10 +66,7 @@ def harmonics(f: Callable[[Array], Array], d: float) -> Harmonics:
 
 @lru_cache(maxsize=256)
 def _rule(d: float) -> tuple[Array, Array, Array]:
-    """Return nodes 1 - t, and orthonormal polynomials of t times weights there, and at t = 1.
-
-    The squares of those at 1 count the harmonics.
-    """
+    """Return nodes 1 - t, and orthonormal polynomials of t times weights there, and at t = 1."""
     k = np.arange(2, NODES, dtype=float)
     beside = np.sqrt(k * (k + d - 3) / ((2 * k + d - 2) * (2 * k + d - 4)))
     beside = np.append(math.sqrt(1 / d), beside)
@@ -91,11 +83,7 @@ def _rule(d: float) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where a spectrum is expected: its bulk from ``low`` to ``high``, and spikes above it.
-
-    ``low`` is 0 where it is not told from that; ``spikes`` descend, and one that the bulk hides is
-    missing.
-    """
+    """Where a spectrum is expected: its bulk from ``low`` to ``high``, and ``spikes`` above it."""
 
     low: float
     high: float
@@ -113,12 +101,7 @@ class Ends:
 
 
 def spectrum(
-    weights: ArrayLike,
-    counts: ArrayLike,
-    n: int,
-    *,
-    rest: float = 0.0,
-    spikes: Sequence[float] = (),
+    weights: ArrayLike, counts: ArrayLike, n: int, *, rest: float = 0, spikes: Sequence[float] = ()
 ) -> Ends:
     """Return the ends of the spectrum of n samples.
 
@@ -131,7 +114,7 @@ def spectrum(
     """
     weight = np.maximum(np.asarray(weights, dtype=np.float64), 0)  # below 0 by rounding only
     sizes = n * weight / np.asarray(counts)
-    flat = sizes <= FLAT * sizes.max(initial=0)  # like the identity on any scale that is told
+    flat = sizes <= FLAT * sizes.max(initial=0)  # like the identity on any scale
     rest += float(weight[flat].sum())
     # in units of the largest: distances of an ordered phase are as small as 1e-200
     unit = float(sizes.max(initial=0)) or 1.0
@@ -141,25 +124,22 @@ def spectrum(
     def z(x: float) -> float:  # of x = 1/g
         return float(x + rest + (weight * (x / (x - sizes))).sum())
 
-    if not len(weight):
-        low = high = rest
-        last = 0.0
-    else:
+    low, high, last = rest, rest, 0.0
+    if len(weight):
         last = 1 + _beyond(masses, 1 - sizes)
-        high, below = z(last), _beyond(masses, sizes)
-        low = z(-below) if below else rest
-    sizes_of_spikes = [n * c / unit for c in spikes]
-    seen = [unit * z(size) for size in sizes_of_spikes if size > last]
+        high = z(last)
+        if below := _beyond(masses, sizes):
+            low = z(-below)
+    seen = [unit * z(size) for c in spikes if (size := n * c / unit) > last]
     if low < ROUNDING * (weight.sum() + abs(rest)):
         low = 0.0
     return Ends(unit * low, unit * high, tuple(sorted(seen, reverse=True)))
 
 
 def _beyond(masses: Array, places: Array) -> float:
-    """Return y > 0 with Σ m / (y + p)² = 1 for ``masses`` m > 0 (K,) and places p >= 0 (K,).
+    """Return y > 0 with Σ m / (y + p)² = 1 for ``masses`` m > 0 (K,) and places p >= 0, 0 if none.
 
-    0 if there is none. By Newton's method on the sum to the power of -1/2, which is concave in y:
-    from below, where one term makes up the sum, no step goes too far.
+    By Newton's method from below on the sum to the power of -1/2, which is concave in y.
     """
     y = max(0.0, float((np.sqrt(masses) - places).max()))
     while True:
@@ -198,10 +178,7 @@ def two_clusters(distances: Distances, c: float, *, n: int, d: int) -> Ends:
 
 
 def _of(n: int, same: Harmonics, other: Harmonics) -> Ends:
-    """Return the ends from the harmonics of the distances within and between clusters.
-
-    1 - f has the weights of f with the other sign but for degree 0, and they add up to 0.
-    """
+    """Return the ends from the harmonics of the distances 1 - f within and between clusters."""
     means = (same.weights + other.weights) / 2, (same.weights - other.weights) / 2
     weights = -np.concatenate([mean[1:] for mean in means])
     counts, rest = np.tile(same.counts[1:], 2), float(same.weights.sum())

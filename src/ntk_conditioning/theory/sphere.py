@@ -52,9 +52,8 @@ class Draw:
 def effective_dimension(x: Array) -> float:
     """Return in how many directions samples (n, d) spread about their mean, at least about 1.
 
-    (E |z|²)² / E (z · z')² with z the samples less their mean and z' another of them: d of samples
-    that are uniform on a sphere, and 1 / Σ p_j² with p_j the shares of principal directions in the
-    variance.
+    1 / Σ p_j² with p_j the shares of principal directions in the variance, from pairs of samples: d
+    if they are uniform on a sphere.
 
     >>> round(effective_dimension(uniform(np.random.default_rng(0), n=4000, d=9).z), 1)
     9.0

@@ -166,7 +166,8 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Describ
             (statement, [by_name[claim.name] for claim in claims], paper.statements[statement])
             for statement, claims in paper.coverage.items()
         ]
-        values.append((paper, checked, sections, coverage))
+        main = [by_name[name] for name in paper.main]
+        values.append((paper, checked, sections, coverage, main))
     outcomes = counts([result for _, checked in papers for result in checked])
     texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
     return render(template, papers=values, **texts)

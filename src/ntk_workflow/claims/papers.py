@@ -76,13 +76,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, its claims, and its statements with the reasons why some of them are not tested."""
+    """A paper, its claims, and its statements with the reasons why some of them are not tested.
+
+    ``main`` names the claims that it stands on.
+    """
 
     name: str
     title: str
     citation: str
     claims: Sequence[Claim]
     statements: Mapping[str, str | None] = field(default_factory=dict)
+    main: Sequence[str] = ()
 
     @property
     def coverage(self) -> dict[str, list[Claim]]:
@@ -145,7 +149,8 @@ def _paper(name: str, content: Mapping[str, Any], text: str) -> Paper:
         parsed |= {key: values[key].strip() for key in ("statement", "note") if key in values}
         claims.append(Claim(name, **values | parsed))
     statements = content.get("statements", {})
-    return Paper(name, content["title"], content["citation"], claims, statements)
+    main = content.get("main", [])
+    return Paper(name, content["title"], content["citation"], claims, statements, main)
 
 
 def _parts(values: Mapping[str, Any]) -> Sequence[str]:
@@ -158,6 +163,9 @@ def _mistakes(paper: Paper) -> Iterator[str]:
     counts = Counter(claim.name for claim in paper.claims)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         yield f"claims named twice: {', '.join(repeated)}; give each its own name"
+    for name in paper.main:
+        if name not in counts:
+            yield f"main: there is no claim {name!r}; {did_you_mean(name, counts)}"
     made = {name for name, table in TABLES.items() if table.studies}
     for claim in paper.claims:
         if unknown := {*claim.tables} - made:

@@ -9,9 +9,11 @@ import pandas as pd
 
 from ntk_conditioning.kernels.interpolated_kernels import tables as tabulated
 from ntk_conditioning.networks import activations
+from ntk_conditioning.plotting import looks
 from ntk_conditioning.theory import liu2023relu
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.claims.checking import rows_of
+from ntk_workflow.claims.pages import ERRATA
 from ntk_workflow.claims.papers import Paper
 from ntk_workflow.explorer.charts import TABLES as EXPLORED
 
@@ -35,7 +37,7 @@ PAIR_DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PAIR_ACTIVATIONS = ["relu", "tanh", "gelu", "selu", "sigmoid"]
 PAIR_ACTIVATIONS += ["normalized_relu", "normalized_sigmoid"]
 #: Columns that the claims' list shows.
-CLAIM_COLUMNS = ["paper", "claim", "place", "kind", "verdict", "statement", "quantity"]
+CLAIM_COLUMNS = ["paper", "claim", "main", "place", "kind", "verdict", "statement", "quantity"]
 CLAIM_COLUMNS += ["comparison", "target", "measured", "interval_low", "interval_high", "worst"]
 CLAIM_COLUMNS += ["cases", "holding"]
 
@@ -53,9 +55,31 @@ def depth(tables: Tables) -> pd.DataFrame:
         angles = tables["angles"].groupby(DEPTH_KEY)["min_angle"]
         ranges = angles.agg(angle="mean", angle_low="min", angle_high="max").reset_index()
         rows = rows.merge(ranges, on=DEPTH_KEY, how="outer")
-    kept = ["width", "n", "seeds", "kappa", "low", "high", "rank", "floor", "lambda_max"]
+    kept = ["width", "n", "d", "seeds", "kappa", "low", "high", "rank", "floor", "lambda_max"]
     kept += ["angle", "angle_low", "angle_high", "key"]
     return keyed(rows, DEPTH_KEY).reindex(columns=[*DEPTH_KEY, *kept])
+
+
+def answers(rows: pd.DataFrame) -> list[str]:
+    """Return what depth does to kappa in a sentence for each dataset, of the rows of `depth`."""
+    parts: dict[str, list[str]] = {}
+    finite = rows[rows["kernel"] == "empirical_ntk"]
+    finite = finite.sort_values("activation", key=lambda names: names == "linear", kind="stable")
+    for (dataset, activation), curve in finite.groupby(["dataset", "activation"], sort=False):
+        known = curve.dropna(subset="kappa")
+        if known.empty:
+            n, d, rank = (int(curve[key].max()) for key in ("n", "d", "rank"))
+            why = f"{n} samples in {d} dimensions have a kernel of rank {rank}"
+            part = f"there is none, since {why if rank < n else 'float64 does not resolve it'}"
+        else:
+            ends = zip(known["kappa"].iloc[[0, -1]], known["depth"].iloc[[0, -1]], strict=True)
+            words = [f"{float(f'{kappa:.4g}'):,g} at depth {depth}" for kappa, depth in ends]
+            falls = known["kappa"].iloc[-1] < known["kappa"].iloc[0]
+            part = f"κ {'falls' if falls else 'rises'} from {words[0]} to {words[1]}"
+            part = part if len(known) > 1 else f"κ is {words[0]}"
+        name = looks.label("activation", activation)
+        parts.setdefault(looks.label("dataset", dataset), []).append(f"with {name} {part}")
+    return [f"{dataset}: {'; '.join(sentences)}." for dataset, sentences in parts.items()]
 
 
 def spectra(tables: Tables) -> pd.DataFrame:
@@ -130,6 +154,7 @@ def places(tables: Tables) -> pd.DataFrame:
     data = measured["shape"] == "data"
     measured["x"] = measured["n"] / measured["effective_dimension"].where(data, measured["d"])
     measured["y"] = 1 - measured["mean_cosine"].where(data, measured["parameter"]).clip(lower=0)
+    measured["name"] = [looks.label("dataset", name) for name in measured["dataset"].fillna("")]
     return keyed(measured, MAP_KEY)
 
 
@@ -148,16 +173,21 @@ def pairs() -> pd.DataFrame:
 
 
 def claims(tables: Tables, papers: Sequence[Paper]) -> list[dict[str, Any]]:
-    """Return the claims with their verdicts, and the ``keys`` of their rows by view."""
+    """Return the claims, main ones first, with verdicts and the ``keys`` of their rows by view."""
     written = {(paper.name, claim.name): claim for paper in papers for claim in paper.claims}
     listed = []
-    for row in tables.get("claims", pd.DataFrame()).to_dict("records"):
+    order = [(paper.name, name) for paper in papers for name in paper.main]
+    found = tables.get("claims", pd.DataFrame()).to_dict("records")
+    rank = {name: number for number, name in enumerate(order)}
+    for row in sorted(found, key=lambda row: rank.get((row["paper"], row["claim"]), len(rank))):
         claim, keys = written.get((row["paper"], row["claim"])), {}
         view = EXPLORED.get(claim.table) if claim else None
         if claim and view in KEYS and claim.table in tables:
             rows = rows_of(claim, tables)
             if not rows.empty:
                 keys[view] = sorted({*keyed(rows, KEYS[view])["key"]})
+        if row["kind"] == "erratum":
+            row["verdict"] = ERRATA.get(row["verdict"], row["verdict"])
         listed.append({name: plain(row[name]) for name in CLAIM_COLUMNS} | {"keys": keys})
     return listed
 

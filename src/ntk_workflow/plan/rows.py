@@ -7,17 +7,16 @@ from typing import Any
 from ntk_conditioning import tables
 from ntk_conditioning.networks import activations
 from ntk_workflow.checks import require, study_module
-from ntk_workflow.loading import BUILT_IN
 from ntk_workflow.plan.datasets import datasheets
 from ntk_workflow.plan.trainings import TRAINED_TABLES, TRAINING_TABLES, has_table, training_files
 from ntk_workflow.provenance import digests
-from ntk_workflow.run import GRID, STUDY_OF, Run
+from ntk_workflow.run import BUILT_IN, GRID, STUDY_OF, Run
 
 #: The tables whose rows are files of their own.
 OF_ROWS = [name for name, table in tables.TABLES.items() if table.axes is not None]
-#: Those that summarise kappa of their rows, and those that have all that is in them.
+#: Those that summarise kappa of their rows, and all that are made of other files.
 SUMMARISED = [n for n, table in tables.TABLES.items() if "conditioning" in (n, table.like)]
-COLLECTED = sorted({*OF_ROWS, *TRAINING_TABLES, "datasets"} - {*SUMMARISED})
+COLLECTED = sorted({*OF_ROWS, *TRAINING_TABLES, *SUMMARISED, "datasets"})
 
 
 def studies(run: Run) -> list[str]:
@@ -52,23 +51,6 @@ def all_rows(run: Run) -> list[str]:
     for name, table in product(run.experiments, TRAINED_TABLES):
         files += training_files(run, table, name)
     return files
-
-
-def options(section: Mapping[str, Any], *keys: str) -> list[str]:
-    """Return values of the config as command-line options, in an order that no config changes.
-
-    Keys of nothing are left out.
-
-    >>> options({"kernel_size": 512, "depths": [1, 2]}, "kernel_size", "depths")
-    ['--depths', '1', '2', '--kernel-size', '512']
-    """
-    words = []
-    for key in sorted(keys):
-        value, option = section[key], f"--{key.replace('_', '-')}"
-        values = value if isinstance(value, list) else [] if value is True else [value]
-        if value not in (None, False, []):
-            words += [option, *map(str, values)]
-    return words
 
 
 def user_activation_files(run: Run, names: Iterable[str]) -> list[str]:

@@ -13,6 +13,9 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import sha256
 from ntk_workflow import slurm_limits
 
+#: What an error of a kernel that does not fit ends with.
+TOO_LARGE = "lower kernel_size, or find a larger machine"
+
 
 def available_memory(device: str = "cpu") -> int:
     """Return the bytes that a program may use: what its device has, or it was given of that."""

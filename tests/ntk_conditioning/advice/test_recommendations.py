@@ -22,7 +22,7 @@ def advised(x, labels=None, *, depths=(1, 4)):
 
 
 def words(advice) -> dict[str, str]:
-    return {section.title: " ".join(section.sentences) for section in in_words(advice)}
+    return {title: " ".join(sentences) for title, sentences in in_words(advice).items()}
 
 
 def uniform(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -54,11 +54,11 @@ def test_geometry_is_that_of_all_pairs():
 def test_equal_samples_are_to_be_removed_and_count_once():
     x = np.vstack([uniform(40, 20), uniform(40, 20)[:3], np.zeros((2, 20))])
     advice = advised(x)
-    told = words(advice)
+    said = words(advice)
     assert (advice.geometry.sheet.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
     equal = "Samples 0 and 40, 1 and 41, 2 and 42 are equal (counted from 0)"
-    assert equal in told["Your samples"]
-    assert "Remove the 2 samples that are zero. Remove all but one" in told["What to do first"]
+    assert equal in said["Your samples"]
+    assert "Remove the 2 samples that are zero. Remove all but one" in said["What to do first"]
     pd.testing.assert_frame_equal(advice.predictions, advised(uniform(40, 20)).predictions)
 
 
@@ -68,8 +68,8 @@ def test_one_long_sample_is_to_be_divided_by_its_norm():
     x[7] *= 30
     advice = advised(x)
     assert advice.preparation == "unit_norm"
-    told = words(advice)["What to do first"]
-    assert told.startswith("Divide each sample by its norm: kappa goes from ")
+    said = words(advice)["What to do first"]
+    assert said.startswith("Divide each sample by its norm: kappa goes from ")
     kappas = {each.repair: each.kappa for each in reversed(advice.repairs)}
     assert kappas["none"] / kappas["unit_norm"] > 50  # the kernel's diagonal is the squared norms
 
@@ -80,10 +80,10 @@ def test_features_of_other_units_are_to_be_standardised():
     x += 5 * 10.0 ** np.arange(-3, 9)
     advice = advised(x, (x[:, 0] / 1e-3 > 5).astype(int))
     assert advice.preparation == "standardized_unit_norm"
-    told = words(advice)
-    assert told["What to do first"].startswith("Bring each feature to mean 0 and variance 1")
-    assert "gradient descent learns the labels" in told["What to do first"]
-    assert "of 2 classes" in told["Your samples"]
+    said = words(advice)
+    assert said["What to do first"].startswith("Bring each feature to mean 0 and variance 1")
+    assert "gradient descent learns the labels" in said["What to do first"]
+    assert "of 2 classes" in said["Your samples"]
 
 
 @pytest.mark.usefixtures("no_networks")
@@ -113,11 +113,11 @@ def test_orthogonal_samples_need_no_hidden_layer():
 
 def test_the_phases_and_the_widths_are_told():
     advice = advised(uniform(50, 6), depths=(1, 4, 16))
-    told = words(advice)
-    assert "Do without sigmoid" in told["What depth does"]
+    said = words(advice)
+    assert "Do without sigmoid" in said["What depth does"]
     best = advice.predictions.query("depth <= 8").sort_values("kappa").activation.iloc[0]
-    assert f"Of 4 activations the lowest up to 8 layers: {best} has" in told["What depth does"]
-    assert "relu: the lowest kappa at width 512" in told["How wide, and how deep"]
+    assert f"Of 4 activations the lowest up to 8 layers: {best} has" in said["What depth does"]
+    assert "relu: the lowest kappa at width 512" in said["How wide, and how deep"]
     of = advice.networks.set_index(["activation", "depth", "width"])
     assert of.excess["relu", 16, 128] > of.excess["relu", 16, 512] > 1
     assert of.trusted["relu", 16, 512] > 512

@@ -16,7 +16,6 @@ from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
 from ntk_conditioning.angles.smallest_angle import (
     NonFiniteGradientError,
     UnresolvedGradientError,
-    _Search,
     _UnitGradients,
     cosines,
     min_angle,
@@ -212,6 +211,109 @@ def test_of_equal_angles_the_lowest_pair_is_named(options):
     assert found.angle == pytest.approx(math.pi / 4, abs=0, rel=1e-15)
 
 
+def test_a_caller_who_allows_less_precision_gets_the_bounds_that_are_proven(monkeypatch):
+    seen, mlp, x = precisions(monkeypatch, Products, "add_layer"), network(), data("low contrast")
+    with float32_products("medium"):
+        assert_smallest(min_angle(mlp, x, tile=8, memory=1), mlp, x, rel=1e-9)
+    assert seen == {"highest"}
+
+
+def single_unit(activation="relu", weight=((-1.0, 0.0),)):
+    """Return a network of one unit, by default off where the first input is positive."""
+    weights = torch.tensor(weight).double(), torch.ones(1, 1).double()
+    return MLP(weights, activations.get(activation))
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": 1}])
+def test_rows_without_a_direction_are_refused(options):
+    x = inputs(40, 2)
+    x[:, 0] = -x[:, 0].abs()
+    x[[11, 12, 25, 39], 0] *= -1
+    with pytest.raises(ZeroGradientError, match="at 4 distinct samples, the first is row 11"):
+        min_angle(single_unit(), x, tile=5, **options)
+    for i, j in ((10, 11), (11, 10)):
+        with pytest.raises(ZeroGradientError):
+            pair_angle(single_unit(), x[[i]], x[[j]])
+    x = inputs(40)
+    x[8, 1], x[9, 1], x[33, 0] = math.nan, -math.inf, math.inf
+    x[2] = x[1]  # rows are called by their numbers before duplicates were left out
+    with pytest.raises(min_angle_module.NonFiniteGradientError, match=r"at 3 .* first is row 8"):
+        min_angle(network(), x, tile=5, **options)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_one_distinct_sample_has_no_angle_and_other_rows_cannot_be_paired(n):
+    with pytest.raises(ShapeError, match=f"{n} rows cannot be paired with 2"):
+        pair_angle(network(), inputs(n), inputs(2))
+    x = inputs(1).repeat(n, 1)
+    with pytest.raises(UserError, match="distinct samples have no smallest angle; give two"):
+        min_angle(network(), x, exclude_duplicates=True)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
+    """The first pair at an angle of 0 excludes all after it, in crowds that no cosine separates."""
+    x = np.array([3.0, -1, 2, 5, -7, 1]) * np.arange(1.0, 1501)[:, None]  # exactly parallel
+    x[750:] *= sign
+    found = {
+        "finite": min_angle(network(6, depth=2, width=8), torch.from_numpy(x)),
+        "infinite": infinite.min_angle(x, depth=2, activation="relu"),
+    }
+    for each in found.values():
+        assert each.angle == 0
+        assert each.i == 0
+        assert each.candidates < 0.6 * len(x) ** 2 / 2
+    assert found["finite"].candidates < 10 * len(x)
+
+
+NEAR_DUPLICATES = {
+    "one": lambda x, other: x[:1] + 1e-9 * other,
+    "two": lambda x, other: x[torch.arange(len(x)) % 2] + 1e-9 * other,
+    "of sizes 1e-9 and 1e-13": lambda x, other: (
+        x[:1] + 1e-9 * torch.cat([other[:5], 1e-4 * other[5:]])
+    ),
+    "norms": lambda x, other: (x[:1] + 1e-9 * other) * torch.logspace(-1, 1, len(x)).unsqueeze(1),
+}
+
+
+@pytest.mark.parametrize("kind", NEAR_DUPLICATES)
+@pytest.mark.parametrize(("activation", "depth"), [("relu", 0), ("relu", 3), ("tanh", 2)])
+def test_of_near_duplicates_the_smallest_is_that_of_60_digits(activation, depth, kind):
+    mlp = network(depth=depth, activation=activation)
+    x = NEAR_DUPLICATES[kind](inputs(10), inputs(10, seed=2))
+    pairs = list(itertools.combinations(range(10), 2))
+    expected = dict(zip(pairs, exact_angles(mlp, x, pairs), strict=True))
+    found = min_angle(mlp, x)
+    assert (found.i, found.j) == min(expected, key=expected.__getitem__)
+    assert found.angle == pytest.approx(min(expected.values()), abs=0, rel=1e-9)
+
+
+def test_gradients_whose_squares_lose_digits_are_refused():
+    x = torch.from_numpy(1e-160 * np.random.default_rng(3).standard_normal((5, 6)))
+    with pytest.raises(NonFiniteGradientError, match="too small to square at 5"):
+        min_angle(network(6, depth=2, width=8), x)
+    for scale in (1, 1e160):
+        with pytest.raises(NonFiniteGradientError, match="too small or too large to square"):
+            pair_angle(network(6, depth=2, width=8), *(x[:4] * scale * scale).split(2))
+
+
+def test_gradients_that_rounding_decides_are_refused():
+    """Each layer of an erf network stretches what differs by rounding."""
+    mlp, x = network(5, depth=400, width=64, activation="erf", seed=3), inputs(30, 5)
+    with pytest.raises(UnresolvedGradientError, match="grows over 400 layers; give fewer"):
+        min_angle(mlp, x)
+
+
+@pytest.mark.parametrize("flags", [{}, {"homogeneous": True}, {"kinks": [0.0]}], ids=str)
+def test_a_kink_at_0_need_not_be_declared(flags):
+    functions = lambda z: z.clamp(min=0), lambda z: (z > 0).to(z.dtype)
+    own = activations.Activation("own", *functions, **flags)
+    weights, (x1, x2) = network(depth=2, activation="relu").weights, inputs(2)[:, None]
+    relu = MLP(weights, activations.get("relu"))
+    expected = pair_angle(relu, x1, x2).item()
+    assert pair_angle(MLP(weights, own), x1, x2).item() == pytest.approx(expected, rel=1e-12)
+
+
 @given(
     depth=st.integers(0, 6),
     width=st.integers(4, 64),
@@ -248,34 +350,6 @@ def test_rounding_of_cosines_keeps_to_its_bound(depth, width, d, activation, see
     assert (fine - true).abs().max() < gradients.rounding(torch.float64)
 
 
-@pytest.mark.parametrize("options", [{"tile": 8}, {"tile": 8, "memory": 1}])
-def test_most_tiles_end_before_their_last_block_and_more_by_gathering(monkeypatch, options):
-    """Clusters one after the other: the first tile has a pair that hardly another can beat."""
-    n, calls, add_layer = 96, [], Products.add_layer
-    mlp = network(d=30, depth=6, width=32)
-    x = inputs(n // 8, 30).repeat_interleave(8, dim=0) + 1e-5 * inputs(n, 30, seed=2)
-    monkeypatch.setattr(Products, "add_layer", lambda *args: calls.append(1) or add_layer(*args))
-    monkeypatch.setattr(min_angle_module, "GATHERED_AT_ONCE", 50)
-    results, blocks = [], []
-    for cost in (0, 1 << 40):  # of gathering a pair
-        calls.clear()
-        monkeypatch.setattr(min_angle_module, "GATHERING", cost)
-        results.append(min_angle(mlp, x, **options))
-        blocks.append(len(calls))
-    found, other = results
-    assert_smallest(found, mlp, x, rel=1e-9)
-    assert found == other
-    assert found.candidates < 0.01 * math.comb(n, 2)
-    assert blocks[0] < blocks[1] < 0.7 * 78 * 7  # seven blocks of each of the 78 tiles
-
-
-def test_a_caller_who_allows_less_precision_gets_the_bounds_that_are_proven(monkeypatch):
-    seen, mlp, x = precisions(monkeypatch, Products, "add_layer"), network(), data("low contrast")
-    with float32_products("medium"):
-        assert_smallest(min_angle(mlp, x, tile=8, memory=1), mlp, x, rel=1e-9)
-    assert seen == {"highest"}
-
-
 @pytest.mark.parametrize(("rows", "most"), [(0, 16), (32, 32), (61, 61)])
 def test_gradients_of_a_search_keep_to_the_memory_but_for_two_tiles(monkeypatch, rows, most):
     mlp, x, rounded = network(), inputs(61), _UnitGradients.rounded
@@ -292,38 +366,6 @@ def test_gradients_of_a_search_keep_to_the_memory_but_for_two_tiles(monkeypatch,
     assert max(numbers) == most
 
 
-def single_unit(activation="relu", weight=((-1.0, 0.0),)):
-    """Return a network of one unit, by default off where the first input is positive."""
-    weights = torch.tensor(weight).double(), torch.ones(1, 1).double()
-    return MLP(weights, activations.get(activation))
-
-
-@pytest.mark.parametrize("options", [{}, {"memory": 1}])
-def test_rows_without_a_direction_are_refused(options):
-    x = inputs(40, 2)
-    x[:, 0] = -x[:, 0].abs()
-    x[[11, 12, 25, 39], 0] *= -1
-    with pytest.raises(ZeroGradientError, match="at 4 distinct samples, the first is row 11"):
-        min_angle(single_unit(), x, tile=5, **options)
-    for i, j in ((10, 11), (11, 10)):
-        with pytest.raises(ZeroGradientError):
-            pair_angle(single_unit(), x[[i]], x[[j]])
-    x = inputs(40)
-    x[8, 1], x[9, 1], x[33, 0] = math.nan, -math.inf, math.inf
-    x[2] = x[1]  # rows are called by their numbers before duplicates were left out
-    with pytest.raises(min_angle_module.NonFiniteGradientError, match=r"at 3 .* first is row 8"):
-        min_angle(network(), x, tile=5, **options)
-
-
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_one_distinct_sample_has_no_angle_and_other_rows_cannot_be_paired(n):
-    with pytest.raises(ShapeError, match=f"{n} rows cannot be paired with 2"):
-        pair_angle(network(), inputs(n), inputs(2))
-    x = inputs(1).repeat(n, 1)
-    with pytest.raises(UserError, match="distinct samples have no smallest angle; give two"):
-        min_angle(network(), x, exclude_duplicates=True)
-
-
 def test_a_slope_whose_square_underflows_hides_no_angle():
     """erf'(-19) is about 1e-157. The angles are those of (z erf'(z), erf(z)), worked out."""
     mlp, x = single_unit("erf", [[1.0]]), torch.tensor([[-19.0], [1.0]]).double()
@@ -333,69 +375,3 @@ def test_a_slope_whose_square_underflows_hides_no_angle():
         found = min_angle(mlp, rows)
         assert (found.i, found.j) == (0, 1)
         assert found.angle == pytest.approx(expected, abs=0, rel=1e-12)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
-    """The first pair at an angle of 0 excludes all after it, in crowds that no cosine separates."""
-    x = np.array([3.0, -1, 2, 5, -7, 1]) * np.arange(1.0, 1501)[:, None]  # exactly parallel
-    x[750:] *= sign
-    found = {
-        "finite": min_angle(network(6, depth=2, width=8), torch.from_numpy(x)),
-        "infinite": infinite.min_angle(x, depth=2, activation="relu"),
-    }
-    for each in found.values():
-        assert each.angle == 0
-        assert each.i == 0
-        assert each.candidates < 0.6 * len(x) ** 2 / 2
-    assert found["finite"].candidates < 10 * len(x)
-
-
-NEAR_DUPLICATES = {
-    "one": lambda x, other: x[:1] + 1e-9 * other,
-    "two": lambda x, other: x[torch.arange(len(x)) % 2] + 1e-9 * other,
-    "of sizes 1e-9 and 1e-13": lambda x, other: (
-        x[:1] + 1e-9 * torch.cat([other[:5], 1e-4 * other[5:]])
-    ),
-    "norms": lambda x, other: (x[:1] + 1e-9 * other) * torch.logspace(-1, 1, len(x)).unsqueeze(1),
-}
-
-
-@pytest.mark.parametrize("kind", NEAR_DUPLICATES)
-@pytest.mark.parametrize(("activation", "depth"), [("relu", 0), ("relu", 3), ("tanh", 2)])
-def test_of_near_duplicates_the_smallest_is_that_of_60_digits(activation, depth, kind):
-    mlp = network(depth=depth, activation=activation)
-    x = NEAR_DUPLICATES[kind](inputs(14), inputs(14, seed=2))
-    pairs = list(itertools.combinations(range(14), 2))
-    expected = dict(zip(pairs, exact_angles(mlp, x, pairs), strict=True))
-    found = min_angle(mlp, x)
-    assert (found.i, found.j) == min(expected, key=expected.__getitem__)
-    assert found.angle == pytest.approx(min(expected.values()), abs=0, rel=1e-9)
-
-
-def test_gradients_whose_squares_lose_digits_are_refused():
-    x = torch.from_numpy(1e-160 * np.random.default_rng(3).standard_normal((5, 6)))
-    with pytest.raises(NonFiniteGradientError, match="too small to square at 5"):
-        min_angle(network(6, depth=2, width=8), x)
-
-
-def test_gradients_that_rounding_decides_are_refused(monkeypatch):
-    """Each layer of an erf network stretches what differs by rounding."""
-    mlp, x = network(5, depth=400, width=64, activation="erf", seed=3), inputs(30, 5)
-    with pytest.raises(UnresolvedGradientError, match="grows over 400 layers; give fewer"):
-        min_angle(mlp, x)
-    # Whether rounding takes every pair below the best of the screen depends on the processor.
-    monkeypatch.setattr(_Search, "_require_resolved", lambda *_: None)
-    monkeypatch.setattr(_Search, "_exact_cosines", lambda _, pairs: -torch.ones(len(pairs)))
-    with pytest.raises(UnresolvedGradientError, match=r"^each pair's cosine is below another's"):
-        min_angle(mlp, x)
-
-
-@pytest.mark.parametrize("flags", [{}, {"homogeneous": True}, {"kinks": [0.0]}], ids=str)
-def test_a_kink_at_0_need_not_be_declared(flags):
-    functions = lambda z: z.clamp(min=0), lambda z: (z > 0).to(z.dtype)
-    own = activations.Activation("own", *functions, **flags)
-    weights, (x1, x2) = network(depth=2, activation="relu").weights, inputs(2)[:, None]
-    relu = MLP(weights, activations.get("relu"))
-    expected = pair_angle(relu, x1, x2).item()
-    assert pair_angle(MLP(weights, own), x1, x2).item() == pytest.approx(expected, rel=1e-12)

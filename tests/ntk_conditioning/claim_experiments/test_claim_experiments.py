@@ -15,9 +15,7 @@ from ntk_conditioning.claim_experiments import Setting
 from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.papers import measure
-from ntk_conditioning.duals.closed_forms import dual
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.linearisation import Expansion
@@ -50,7 +48,7 @@ UNCONDITIONAL = {"lemma_1_with_epsilon", "separation_of_very_close_pairs"}
 @cache
 def table(paper: str) -> pd.DataFrame:
     """Return the table of a paper's experiments."""
-    rows = pd.DataFrame(asdict(each) for each in measure(paper, SETTINGS[paper]))
+    rows = pd.DataFrame(asdict(row) for row in measure(paper, SETTINGS[paper]))
     return rows.assign(paper=paper)
 
 
@@ -61,7 +59,7 @@ def test_measurements_are_distinct_numbers_and_every_claim_has_its_verdict(paper
     assert not rows.duplicated(
         [key for key in tables.get("claim_experiments").keys if key in rows]
     ).any()
-    claims = [each for each in load(PAPERS / f"{paper}.yaml").claims if each.table == NAME]
+    claims = [claim for claim in load(PAPERS / f"{paper}.yaml").claims if claim.table == NAME]
     assert len(claims) > 40
     for claim in claims:
         result = check(claim, {NAME: rows})
@@ -78,21 +76,15 @@ def test_a_paper_without_experiments_is_named():
         list(measure("other", SETTINGS["liu2023relu"]))
 
 
-def test_correlations_of_unequal_norms_are_those_of_the_closed_form():
-    q, w = np.array([0.5, 4.0]), np.array([[0.1], [1.3]])
-    erf, one, two = dual(activations.get("erf"), q), slice(0, 1), slice(1, 2)
-    exact, _ = erf.cosine_distances(one, two, w, np.arccos(1 - w))
-    result = norms.correlation_of("erf", q[:1], q[1:], 1 - w[:, 0])
-    assert result == pytest.approx(1 - exact[:, 0], abs=1e-9)
-
-
-@pytest.mark.parametrize("name", ["normrelu", "erf"])
-def test_correlations_of_the_ntk_are_those_of_the_kernel(name: str):
-    x = np.array([[1.0, 0.0], [0.6, 0.8]])
-    result = correlations._ntk_correlations(correlations.CorrelationMap(name), 0.6, 5)
-    for depth in (0, 1, 5):
-        kernel = infinite.ntk(x, depth=depth, activation=name)
-        assert result[depth] == pytest.approx(kernel[0, 1] / kernel[0, 0], rel=1e-12)
+def test_correlations_of_unequal_norms_are_those_of_a_quadrature_in_the_plane():
+    nodes, weights = np.polynomial.hermite_e.hermegauss(90)
+    u, v, mass = nodes[:, None], nodes, np.outer(weights, weights)
+    distances, _ = norms.paths("tanh", np.array([0.5, 4.0]), (0.1, 1.3), 1, equal=0.0)
+    for delta, after in zip((0.1, 1.3), distances[1], strict=True):
+        one = np.tanh(math.sqrt(0.5) * u)
+        two = np.tanh(2 * ((1 - delta) * u + math.sqrt(delta * (2 - delta)) * v))
+        product, square, square2 = (np.sum(mass * f) for f in (one * two, one**2, two**2))
+        assert 1 - after[0, 1] == pytest.approx(product / math.sqrt(square * square2), abs=1e-9)
 
 
 def test_layers_to_one_are_those_of_the_recursion():

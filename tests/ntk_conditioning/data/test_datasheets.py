@@ -45,10 +45,7 @@ def test_rank_deficiency_and_constant_columns(n, d, rank):
     numbers = geometry(x)
     assert numbers.constant_columns == 2
     assert numbers.gram_rank == np.linalg.matrix_rank(x) == rank
-
-
-def test_a_rank_that_a_gram_matrix_cannot_show_is_seen():
-    """Singular values of 1 and 1e-10: in the Gram matrix the second is below eps."""
+    # of singular values 1 and 1e-10, the second is below eps in the Gram matrix
     x = np.linalg.qr(samples(50, 2))[0] * [1.0, 1e-10] @ np.linalg.qr(samples(2, 2))[0]
     assert (geometry(x).gram_rank, np.linalg.matrix_rank(x @ x.T)) == (2, 1)
 

@@ -72,13 +72,6 @@ def parquet_file(folder, table=TABLE):
     return folder / "mine.parquet"
 
 
-def test_two_members_of_one_name_are_refused(tmp_path):
-    path = save(tmp_path, x=np.eye(2), y=np.ones(2))
-    path.write_bytes(path.read_bytes().replace(b"y.npy", b"x.npy"))
-    with pytest.raises(FormatError, match=r"mine.npz .*: two members have the same name"):
-        read_npz(path)
-
-
 def csv_file(folder, text=CSV):
     (folder / "mine.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder / "mine.csv"

@@ -9,11 +9,12 @@ from ntk_conditioning import seeds
 from ntk_conditioning.data.subsets import (
     SubsetError,
     draw,
-    draw_blocks,
     draw_on_sphere,
     draw_two_classes,
     seed_stream,
 )
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.spectra.block_kernels import draw_blocks
 
 CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
 
@@ -96,5 +97,5 @@ def test_fewer_blocks_are_the_first_of_more_and_all_is_the_dataset_in_its_order(
 
 @pytest.mark.parametrize(("size", "count"), [(8, 1), (8, "all"), (4, 2), ("all", 2)])
 def test_blocks_that_do_not_fit_are_refused(size, count):
-    with pytest.raises(SubsetError):
+    with pytest.raises(UserError):
         blocks(7, size, count)

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+import ntk_conditioning
+from ntk_conditioning import condition
 from ntk_conditioning.spectra.condition_numbers import (
+    Conditioning,
     KernelError,
     conditioning,
     conditioning_from_factor,
@@ -37,7 +40,7 @@ def of_factor(k, entry_error):
 
 
 @pytest.mark.parametrize(
-    ("condition", "entry_error", "ratio"),
+    ("find", "entry_error", "ratio"),
     [
         (conditioning, 0, 20 * EPS),
         (extreme_conditioning, 0, 20 * EPS),
@@ -46,11 +49,11 @@ def of_factor(k, entry_error):
         (of_factor, 0, (20 * EPS) ** 2),
     ],
 )
-def test_kappa_is_withheld_where_its_error_may_exceed_1(condition, entry_error, ratio):
+def test_kappa_is_withheld_where_its_error_may_exceed_1(find, entry_error, ratio):
     """Also above the floor, which is at ``ratio``: the rank is full then."""
     for times, withheld in ((1.2, True), (40, False)):
         smallest = times * ratio
-        found = condition(np.diag([1.0] * 19 + [smallest]), entry_error=entry_error)
+        found = find(np.diag([1.0] * 19 + [smallest]), entry_error=entry_error)
         assert found.numerical_rank == 20
         assert found.lambda_min == pytest.approx(smallest, rel=1e-9)
         assert found.kappa_nonzero == pytest.approx(1 / smallest, rel=1e-9)
@@ -76,6 +79,8 @@ def test_float32_is_flagged_and_resolves_less():
     assert conditioning(k).kappa is not None
     factor = conditioning_from_factor(np.diag([1.0, 1e-8]).astype(np.float32))
     assert (factor.dtype, factor.reduced_precision, factor.kappa) == ("float32", True, None)
+    with pytest.raises(KernelError, match="the kernel is zero"):
+        conditioning_from_factor(np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("p", [4, 20, 31])
@@ -118,13 +123,13 @@ ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
     ],
 )
 def test_what_is_no_kernel_is_refused_in_one_line(k, problem):
-    for condition in (
+    for find in (
         conditioning,
         extreme_conditioning,
         lambda k: extreme_conditioning(torch.from_numpy(k)),
     ):
         with pytest.raises(KernelError, match=problem) as caught:
-            condition(k)
+            find(k)
         assert "\n" not in str(caught.value)
 
 
@@ -133,19 +138,11 @@ def test_triangles_that_differ_count_as_errors_of_the_entries():
     for each in (k, k.T.copy()):
         for solve in (conditioning, extreme_conditioning):
             assert solve(each).kappa is None  # 1e13 or 2e13, after which triangle is read
-
-
-def test_asymmetry_is_found_in_every_tile_and_judged_by_precision():
     k = np.eye(1500)
     k[1400, 10] = 1e-6
     with pytest.raises(KernelError, match=r"1\.0e-06"):
         conditioning(k)
     assert conditioning(ASYMMETRIC.astype(np.float32)).numerical_rank == 3
-
-
-def test_a_zero_factor_is_refused():
-    with pytest.raises(KernelError, match="the kernel is zero"):
-        conditioning_from_factor(np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("exponent", [-990, -500, 500, 1010])
@@ -180,9 +177,44 @@ def test_errors_of_the_smallest_kernels_contain_what_the_solver_is_off_by():
         assert found.lambda_max_error == pytest.approx(8 * EPS * found.lambda_max, abs=0, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [300, 500, 1000])
+@pytest.mark.parametrize("n", [300, 700])
 def test_errors_of_larger_kernels_contain_it_too(n):
     """LAPACK was seen to be off by 12 to 23 roundings of the largest eigenvalue, n + 1."""
     found = conditioning(np.ones((n, n)) + np.eye(n))
     assert abs(found.lambda_max - (n + 1)) <= found.lambda_max_error
     assert abs(found.lambda_min - 1) <= found.lambda_min_error
+
+
+def test_a_tensor_and_an_array_give_the_numbers_of_the_spectrum():
+    k = np.diag([5.0, 2.0, 1.0])
+    expected = conditioning(k)
+    for given in (k, torch.from_numpy(k).requires_grad_()):
+        numbers = condition(given)
+        assert isinstance(numbers, Conditioning)
+        assert (numbers.kappa, numbers.resolution_floor) == (5, expected.resolution_floor)
+        assert repr(numbers).startswith("kappa 5, known to ")
+        assert "rank 3 of 3" in repr(numbers)
+
+
+def test_what_is_not_resolved_is_said():
+    numbers = condition(np.diag([4.0, 2.0, 0.0]).astype(np.float32))
+    assert numbers.kappa is None
+    assert "not resolved, 2 above the floor" in repr(numbers)
+    assert "rank 2 of 3" in repr(numbers)
+    assert "float32" in repr(numbers)
+    words = repr(condition(np.diag([1.0] * 19 + [6e-15])))  # may be off by more than itself
+    assert words.startswith("kappa is not resolved, 1.667e+14 above the floor; rank 20 of 20")
+
+
+def test_of_a_large_kernel_the_extremes_are_found_and_the_kernel_is_kept():
+    k = torch.diag(torch.linspace(1, 3, 2100, dtype=torch.float64))
+    before = k.clone()
+    numbers = condition(k)
+    assert numbers.method == "extremes"
+    assert numbers.kappa == pytest.approx(3, rel=1e-9)
+    assert torch.equal(k, before)
+
+
+def test_the_package_has_no_other_names():
+    with pytest.raises(AttributeError, match="kappa"):
+        _ = ntk_conditioning.kappa

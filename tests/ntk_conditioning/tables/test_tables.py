@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.spectra.summary import NEEDED, summarize
+from ntk_conditioning.spectra.unresolved import NEEDED, summarize
 from ntk_conditioning.tables import collect
 from tests.support.rows import plain
 

@@ -32,23 +32,22 @@ def test_no_dual_ever_exceeds_b_and_l_0_is_the_first_layer_where_that_is_at_most
     assert half == pytest.approx((1 - mu / 2) / 2)
 
 
-@given(n=sizes, delta=deltas, mu=mus)
-def test_l_1_and_l_2_are_the_first_depths_at_which_the_proofs_can_begin(n, delta, mu):
-    """There (1 - μ/2)^(L_1 - L_0) <= 1/n and (1 - μ/2)^(L_2/2 - L_0) <= 1/(2n), first of all."""
-    first, base = theory.separating_depth(delta, mu), 1 - mu / 2
-    l_1, l_2 = (theory.first_depth(n, delta, mu, ntk=ntk) for ntk in (False, True))
-    assert base ** (l_1 - first) * n <= 1 + ROUNDING < base ** (l_1 - 1 - first) * n * (1 + 1e-6)
-    assert base ** (l_2 / 2 - first) * 2 * n <= 1 + ROUNDING
-    assert base ** ((l_2 - 1) / 2 - first) * 2 * n * (1 + 1e-6) > 1
-    assert (n - 1) * theory.correlation_bound(l_1, delta, mu) <= 0.5
-    assert (n - 1) * theory.correlation_bound(l_2, delta, mu, ntk=True) <= 0.5
-
-
 @given(n=sizes, delta=deltas, mu=mus, layers=st.integers(0, 300))
 @pytest.mark.parametrize("ntk", [False, True])
 def test_condition_numbers_are_bounded_by_what_gershgorin_gives(ntk, n, delta, mu, layers):
-    """Both proofs: kappa <= (1 + x) / (1 - x) with x = (n - 1) B; and B bounds with λ_min."""
-    first = theory.first_depth(n, delta, mu, ntk=ntk)
+    """Both proofs: kappa <= (1 + x) / (1 - x) with x = (n - 1) B; and B bounds with λ_min.
+
+    L_1 and L_2 are the first depths at which (1 - μ/2)^(L_1 - L_0) <= 1/n and
+    (1 - μ/2)^(L_2/2 - L_0) <= 1/(2n).
+    """
+    first, apart = theory.first_depth(n, delta, mu, ntk=ntk), theory.separating_depth(delta, mu)
+    here, before = (
+        2 * n * (1 - mu / 2) ** (depth / 2 - apart) if ntk else n * (1 - mu / 2) ** (depth - apart)
+        for depth in (first, first - 1)
+    )
+    assert here <= 1 + ROUNDING
+    assert before * (1 + 1e-6) > 1
+    assert (n - 1) * theory.correlation_bound(first, delta, mu, ntk=ntk) <= 0.5
     x = (n - 1) * theory.correlation_bound(first + layers, delta, mu, ntk=ntk)
     sharp = theory.excess_bound(first + layers, n, delta, mu, ntk=ntk, proof=True)
     assert 2 * x / (1 - x) <= sharp * (1 + ROUNDING)

@@ -42,6 +42,6 @@ def test_power_laws_have_the_spectrum_of_the_laws(name, exponent):
         for n, d in ((128, 512), (512, 512), (512, 128)):
             rng = np.random.default_rng([n, d])
             w = SHAPES["power_law"](rng, n=n, d=d, exponent=exponent).distances
-            found, law = spike_and_bulk(kernel(w)), power_law(kernel, exponent, n=n, d=d)
-            assert found.lambda_max == pytest.approx(law.largest, rel=0.1), depth
-            assert found.lambda_min == pytest.approx(law.low, rel=0.3), depth
+            spectrum, law = spike_and_bulk(kernel(w)), power_law(kernel, exponent, n=n, d=d)
+            assert spectrum.lambda_max == pytest.approx(law.largest, rel=0.1), depth
+            assert spectrum.lambda_min == pytest.approx(law.low, rel=0.3), depth

@@ -20,21 +20,23 @@ def random_place(rng: np.random.Generator) -> tuple[RandomPlace, str, int]:
     return place, name, int(2 ** rng.integers(0, 6))
 
 
-def test_the_map_is_right_at_a_hundred_random_places():
+def test_the_map_is_right_at_random_places():
     rng, resolved = np.random.default_rng(24), 0
-    for number in range(100):
+    for number in range(40):
         place, name, depth = random_place(rng)
         sigma = activations.get(name)
         [row] = measure(place, sigma, tables(sigma, [depth]), seed=number)
         x = place.draw(number).samples
         kernel = infinite.InfiniteNetwork(x, depth=depth, activation=name).ntk
         kernel /= kernel[0, 0]
-        found = np.linalg.eigvalsh(kernel)
+        eigenvalues = np.linalg.eigvalsh(kernel)
         error = row["lambda_min_error"] + place.n * 1e-13
-        assert row["lambda_max"] == pytest.approx(found[-1], rel=1e-10), (place, name, depth)
-        assert row["lambda_2"] == pytest.approx(found[-2], abs=error + 1e-10 * found[-1])
-        assert row["lambda_min"] == pytest.approx(found[0], abs=error), (place, name, depth)
-        if row["kappa"] is not None and found[0] > 1e-9 * found[-1]:
-            assert row["kappa"] == pytest.approx(found[-1] / found[0], rel=1e-3)
+        assert row["lambda_max"] == pytest.approx(eigenvalues[-1], rel=1e-10), (place, name, depth)
+        assert row["lambda_2"] == pytest.approx(
+            eigenvalues[-2], abs=error + 1e-10 * eigenvalues[-1]
+        )
+        assert row["lambda_min"] == pytest.approx(eigenvalues[0], abs=error), (place, name, depth)
+        if row["kappa"] is not None and eigenvalues[0] > 1e-9 * eigenvalues[-1]:
+            assert row["kappa"] == pytest.approx(eigenvalues[-1] / eigenvalues[0], rel=1e-3)
             resolved += 1
-    assert resolved > 70
+    assert resolved > 28

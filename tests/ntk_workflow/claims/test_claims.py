@@ -265,7 +265,7 @@ def test_pages_name_verdict_quantity_number_and_case():
     claims = [replace(each, line=7, source="- name: <x>") for each in claims]
     results = [described(each, check(each, {"bounds": TABLE})) for each in claims]
     statements = {"Theorem 1": None, "Lemma 2": "is a definition"}
-    papers = [(Paper("p", "A <title>", "c", claims, statements), results)]
+    papers = [(Paper("p", "A <title>", "c", claims, statements, ["e", "c"]), results)]
     text = page("claims.md.j2", "demo", papers)
     assert "| Theorem 1 | 1 < 2 \\| all | ✓ holds | κ = 7; claimed < 8 |" in text
     assert (
@@ -273,6 +273,12 @@ def test_pages_name_verdict_quantity_number_and_case():
     )
     assert "not tested at the paper's size (here: holds)" in text
     assert "| Theorem 1 | ✓ `a`, – `b`, ≠ `c`, ○ `d`, ✓ `e` |" in text
+    before, _, after = text.partition("| its main claims |")
+    assert "Theorem 1" not in before
+    assert after.index("| ✓ holds |") < after.index("| ≠ misprint confirmed |")
+    findings = page("findings.rst.j2", "demo", papers)
+    assert findings.startswith("- ")
+    assert findings.count("**Holds**") == 1
     assert "Measured: mean of κ = 6; claimed < 2 · depth + 9 (11)." in text
     assert "(figures/p/fig1.png)" in text
     source = page("claims.html.j2", "demo", papers)

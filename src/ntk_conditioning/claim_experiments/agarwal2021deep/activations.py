@@ -2,36 +2,26 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
-from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
+from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.calculus import gaussian_mean, gaussian_nodes
 from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
 
-COSINES = (-0.5, -0.25, 0.25, 0.5)  # within, 65 terms of a power series leave 1e-20
-KINKS = (-3.0, -1.5975, -0.5, 0.0, 1.0)
-CHOSEN = -1.5975
-# The squared norms of Appendix I.1: a grid, and some of its points.
-GAMMAS = np.linspace(0.5, 2, 151)
-SOME = (0.5, 0.75, 1.0, 1.5, 2.0)
-LAYERS = 2000  # after which norms are 1 in floats
-
-# Normalisation: samples, their dimension, activations, and where it stands.
-N, D = 64, 8
+CHOSEN = -1.5975  # the kink of Section 7
+GAMMAS = np.linspace(0.5, 2, 151)  # the squared norms of Appendix I.1
+N, D = 64, 8  # samples that are normalised, and their dimension
 ACTIVATIONS = ("relu", "gelu", "sigmoid")
-PLACES = ("batch", "batch_and_output", "layer_after", "layer_before")
-#: What torch's normalisations add to a variance by default; the paper's add nothing.
-TORCH_EPS = 1e-5
 
 
 def _relu_dual(rho: float) -> float:
@@ -68,7 +58,7 @@ def closed_forms(setting: Setting) -> Measurements:
         function, printed, mu = C4[name]
         series = expand(function)
         yield row("non_linearity", series.non_linearity, mu)
-        for rho in COSINES:
+        for rho in (-0.5, -0.25, 0.25, 0.5):  # 65 terms of a power series leave 1e-20
             right = math.exp(rho + 1) if name == "exponential" else printed(rho)
             yield row("dual_activation", series.dual(rho), printed(rho), right, at=rho)
         for k, term in enumerate(SERIES.get(name, ())):
@@ -79,25 +69,17 @@ def closed_forms(setting: Setting) -> Measurements:
 def non_linearity(setting: Setting) -> Measurements:
     """Measure μ = 1 - σ̂'(0) / (σ̂(1) - σ̂(0)), Appendix C.4, by duals, beside its definition."""
     for row, name in grid(activation=activations.names()):
-        sigma = activations.get(name)
-        layer = dual(sigma, np.ones(1))
-        w, h = pair_cosine_distances(layer, np.ones(1))  # at a right angle
-        slope = float(layer.slopes[0]) * (1 - h.item())
-        mu = 1 - slope / (float(layer.variances[0]) * w.item())
-        yield row("non_linearity_by_dual", mu, expansion(sigma).non_linearity)
+        layer = CorrelationMap(name)
+        mu = 1 - layer.slope(0.0) / (1 - layer(0.0))
+        yield row("non_linearity_by_dual", mu, expansion(activations.get(name)).non_linearity)
 
 
 def normrelu(setting: Setting) -> Measurements:
     """Measure λ, b, a_1 and μ of NormReLU beside the closed forms of Section 7 and Appendix C.4."""
-    for row, kink in grid(at=KINKS):
-
-        def shifted_relu(z: Array, kink: float = kink) -> Array:
-            """Return it without the constants that are to be found."""
-            return np.maximum(z - kink, 0)
-
-        series, formula = expand(shifted_relu, kinks=(kink,)), NormReLU(kink)
+    for row, kink in grid(at=(-3.0, CHOSEN, -0.5, 0.0, 1.0)):
+        formula, series = NormReLU(kink), expand(partial(np.maximum, kink), kinks=(kink,))
         mean, a1 = series.coefficients[:2]
-        scale, offset, mu = 1 / math.sqrt(series.bend + a1**2), -mean, series.non_linearity
+        scale, offset, mu = 1 / math.sqrt(series.bend + a1**2), kink - mean, series.non_linearity
         yield row("normrelu_scale", scale, formula.scale)
         yield row("normrelu_offset", offset, formula.offset)
         yield row("normrelu_non_linearity", mu, formula.non_linearity)
@@ -112,31 +94,32 @@ def normrelu(setting: Setting) -> Measurements:
 def lengths(setting: Setting) -> Measurements:
     """Measure norms and bias of NormReLU, Appendix I.1, beside closed forms and constants."""
     sigma, formula = activations.normrelu(CHOSEN), NormReLU(CHOSEN)
-    for row, gamma in grid(at=SOME):
+    for row, gamma in grid(at=(0.5, 0.75, 1.0, 1.5, 2.0)):
         mean = sigma.expectation(lambda values: values, q=gamma)
+        slope = length_map_slope(sigma, gamma)
         yield row("normrelu_mean", mean, formula.mean(gamma))
         yield row("normrelu_length_map", length_map(sigma, gamma), formula.length_map(gamma))
-        slope = length_map_slope(sigma, gamma)
         yield row("normrelu_length_map_slope", slope, formula.length_map_slope(gamma))
         yield row("normrelu_bias", bias(sigma, gamma), formula.bias(gamma))
 
     half, two = map(float, length_map(sigma, [0.5, 2.0]))
     low, high = map(float, bias(sigma, [0.5, 2.0]))
     below, above = 2 * half - 1, 1 - float(length_map_slope(sigma, 1.0))
-    for name, value, printed, corrected in (
-        ("length_map_at_half", half, 0.5399, None),
-        ("length_map_slope_at_one", 1 - above, 0.8428, None),
-        ("bias_at_half", low, 0.00086, None),
-        ("bias_at_two", high, 0.0029, None),
-        ("rate_below", below, 0.0798, None),
-        ("rate_above", above, 0.1572, None),
-        ("separation_needed", max(low / below, high / above), 0.0185, None),
-        # the normalisation makes the mean 0 at γ = 1, which is printed as 1 and for every γ
-        ("mean_at_one", sigma.expectation(lambda values: values), 1.0, 0.0),
-        # γ_1⁺ from γ_0⁺ = 2, of which γ⁻ is printed, which begins at 1/2
-        ("norm_bound", two, 1 + (1 - above) * (0.5 - 1), 1 + (1 - above) * (2 - 1)),
+    for name, value, printed in (
+        ("length_map_at_half", half, 0.5399),
+        ("length_map_slope_at_one", 1 - above, 0.8428),
+        ("bias_at_half", low, 0.00086),
+        ("bias_at_two", high, 0.0029),
+        ("rate_below", below, 0.0798),
+        ("rate_above", above, 0.1572),
+        ("separation_needed", max(low / below, high / above), 0.0185),
     ):
-        yield Measurement(f"fact_1_{name}", value, printed, corrected)
+        yield Measurement(f"fact_1_{name}", value, printed)
+    # the normalisation makes the mean 0 at γ = 1, which is printed as 1 and for every γ
+    yield Measurement("fact_1_mean_at_one", sigma.expectation(lambda values: values), 1.0, 0.0)
+    # γ_1⁺ from γ_0⁺ = 2, of which γ⁻ is printed, which begins at 1/2
+    bounds = 1 + (1 - above) * (0.5 - 1), 1 + (1 - above) * (2 - 1)
+    yield Measurement("fact_1_norm_bound", two, *bounds)
 
     squares, biases = length_map(sigma, GAMMAS), bias(sigma, GAMMAS)
     yield Measurement("length_map_rise_min", np.diff(squares).min())
@@ -146,12 +129,12 @@ def lengths(setting: Setting) -> Measurements:
     away = np.abs(GAMMAS - 1) > 1e-9
     chords = np.where(GAMMAS < 1, 2 * low * (1 - GAMMAS), high * (GAMMAS - 1))
     yield Measurement("bias_over_chord_max", (biases[away] / chords[away]).max())
-    bounds = np.where(GAMMAS < 1, 1 - below, 1 - above) * np.abs(GAMMAS - 1)
-    ratios = np.abs(squares - 1)[away] / bounds[away]
-    yield Measurement("length_map_over_bound_max", ratios.max())
+    limits = np.where(GAMMAS < 1, 1 - below, 1 - above) * np.abs(GAMMAS - 1)
+    over = np.abs(squares - 1)[away] / limits[away]
+    yield Measurement("length_map_over_bound_max", over.max())
     for row, gamma in grid(at=(0.5, 2.0)):
         total = 0.0
-        for _ in range(LAYERS):
+        for _ in range(2000):  # then norms are 1 in floats
             total += float(formula.bias(gamma))
             gamma = float(formula.length_map(gamma))
         yield row("bias_sum", total, 0.0185)
@@ -160,12 +143,12 @@ def lengths(setting: Setting) -> Measurements:
 def same_output(setting: Setting) -> Measurements:
     """Measure Lemma 1: the difference of two networks' outputs, relative to the outputs.
 
-    The networks share all parameters; one has σ, the other (σ - c)/s. ``at`` is what is added to
-    variances. Batch normalisation stands before activations, and at the output too; layer
-    normalisation after them or, against the lemma's restriction, before.
+    The networks share all parameters; one has σ, the other (σ - c)/s. ``at`` is added to variances.
     """
     width = min(setting.widths)
-    axes = {"activation": ACTIVATIONS, "place": PLACES, "at": (0.0, TORCH_EPS)}
+    places = ("batch", "batch_and_output", "layer_after", "layer_before")
+    # the paper adds nothing to variances, torch 1e-5
+    axes = {"activation": ACTIVATIONS, "place": places, "at": (0.0, 1e-5)}
     for seed in setting.seeds:
         x = torch.from_numpy(generator(seed, "data").standard_normal((N, D)))
         for depth in setting.depths:
@@ -175,8 +158,8 @@ def same_output(setting: Setting) -> Measurements:
             keys = {"depth": depth, "width": width, "n": N, "d": D, "seed": seed}
             for row, name, place, eps in grid(**keys, **axes):
                 one, other = (
-                    _output(x, weights, affine, each, place, eps)
-                    for each in (name, f"normalized_{name}")
+                    _output(x, weights, affine, activation, place, eps)
+                    for activation in (name, f"normalized_{name}")
                 )
                 yield row(f"same_output_{place}", (one - other).norm() / one.norm())
 
@@ -187,7 +170,6 @@ def _output(
     """Return the outputs (n, 1) of a network with normalisation in a place."""
 
     def standard(v: Tensor) -> Tensor:
-        """Return BN(v) along the batch or LN(v) along the units, by torch's own normalisation."""
         if place.startswith("batch"):  # a layer normalisation of the transposed
             return nn.functional.layer_norm(v.T, v.T.shape[1:], eps=eps).T
         return nn.functional.layer_norm(v, v.shape[1:], eps=eps)
@@ -205,25 +187,20 @@ def _output(
 
 
 def proof(setting: Setting) -> Measurements:
-    """Measure the means and deviations that the proof of Lemma 17 compares.
-
-    It prints the mean (μ - c)/s, where c Σ_k w_k / √m stands for c in a batch, and c/√m over units,
-    and takes the deviation ν̃ about μ, not about its own mean.
-    """
+    """Measure the means and deviations that the proof of Lemma 17 compares."""
     width = min(setting.widths)
     root = math.sqrt(width)
     for row, seed, name in grid(seed=setting.seeds, activation=ACTIVATIONS, width=width, n=N):
         x = generator(seed, "data").standard_normal((width, N))
         w = generator(seed, "init").standard_normal(width)
         sigma, tilde = activations.get(name), activations.get(f"normalized_{name}")
-        at_nodes = sigma.values(gaussian_nodes())
-        c = float(gaussian_mean(at_nodes))
-        s = math.sqrt(gaussian_mean((at_nodes - c) ** 2))
-        v, other = (w @ each.values(x) / root for each in (sigma, tilde))
+        c = sigma.expectation(lambda values: values)
+        s = math.sqrt(sigma.expectation(np.square) - c**2)
+        v, other = (w @ activation.values(x) / root for activation in (sigma, tilde))
         mean, deviation = float(v.mean()), math.sqrt(np.mean((other - v.mean()) ** 2))
         right = (mean - c * float(w.sum()) / root) / s
         yield row("batch_mean", other.mean(), (mean - c) / s, right)
         yield row("batch_deviation", other.std(), deviation, v.std() / s)
-        one, normed = (each.values(x[:, 0]) / root for each in (sigma, tilde))
+        one, normed = (activation.values(x[:, 0]) / root for activation in (sigma, tilde))
         mean = float(one.mean())
         yield row("layer_mean", normed.mean(), (mean - c) / s, (mean - c / root) / s)

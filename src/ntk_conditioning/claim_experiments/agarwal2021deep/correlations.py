@@ -1,8 +1,4 @@
-"""One layer of infinite width as a map σ̂ of correlations ρ, and many layers.
-
-Of one pair Lemmas 19 to 34, Theorem 11, Lemmas 35 and 36; of several samples Lemma 23, Schoenberg's
-theorem, Eq. (7) and Corollaries 6 and 10.
-"""
+"""One layer of infinite width as a map σ̂ of correlations ρ, and many layers."""
 
 import math
 from functools import partial
@@ -17,6 +13,7 @@ from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory import agarwal2021deep as theory
@@ -44,20 +41,17 @@ QUADRATIC = Activation(
 )
 
 N = 24  # samples of a kernel
-RATIOS = (1.0, 2.0, 8.0)  # dimension over samples
 KERNEL_ACTIVATIONS = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
-TERMS = 9  # terms of a power series that are looked at
-#: Equally correlated samples: activations, numbers of samples, and 1 less their correlations.
-EQUAL_ACTIVATIONS = ("normalized_relu", "normalized_gelu", "normrelu", "erf")
+#: Equally correlated samples: numbers of samples, and 1 less their correlations.
 EQUAL_SIZES, EQUAL_SEPARATIONS = (2, 4), (0.25, 0.3, 0.5, 0.9)
 
 
 class CorrelationMap:
     """σ̂ of an activation, by name or itself; of samples of squared norm ``q``.
 
-    Of norm 1, ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` is the coefficient of non-linearity
-    (Definition 2) and ``mu_tilde`` that of non-affinity (Definition 29); ``fixed_point`` is ρ̄ and
-    ``slope_at_one`` σ̂'(1) = E σ'(z)².
+    ``a0`` and ``a1`` are E σ(z) and E z σ(z), ``mu`` and ``mu_tilde`` the coefficients of
+    non-linearity and non-affinity (Definitions 2 and 29), ``fixed_point`` is ρ̄ and
+    ``slope_at_one`` σ̂'(1).
     """
 
     def __init__(self, activation: Activation | str, q: float = 1.0) -> None:
@@ -66,7 +60,7 @@ class CorrelationMap:
         self.slope_at_one = float(self._dual.slopes[0])
         self.fixed_point = fixed_point(activation).rho
         first = expansion(activation, count=2).coefficients
-        self.a0, self.a1 = (activation.gain * float(each) for each in first)
+        self.a0, self.a1 = (activation.gain * first).tolist()
         self.mu = 1 - self.a1**2
         self.mu_tilde = self.mu - self.a0**2
 
@@ -98,9 +92,7 @@ class CorrelationMap:
 def normalized_maps(setting: Setting) -> Measurements:
     """Measure μ, and what one layer takes from ρ and from -ρ over what Lemmas 21 and 26 promise.
 
-    It takes 1 - σ̂(ρ), and 1 - σ̂'(ρ)/σ̂'(1), whose series in Lemma 26's proof has ρ^i for ρ^(i-1).
-    And Lemma 22: correlations after any number of layers over their bound; and after a layer less,
-    as the features of Section 3.1 are printed.
+    And correlations after any number of layers over Lemma 22's bound, and after a layer less.
     """
     for row, name in grid(activation=NORMALIZED):
         layer = CorrelationMap(name)
@@ -121,28 +113,23 @@ def normalized_maps(setting: Setting) -> Measurements:
             yield row("slope_series", slope / layer.slope_at_one, printed, at=rho)
         starts = np.array([[1 - delta, delta - 1] for delta in SEPARATIONS])
         path = np.abs(layer.path(starts)).max(axis=2)
-        for delta, each in zip(SEPARATIONS, path.T, strict=True):
-            bound = theory.correlation_bound(np.arange(1, len(each)), delta, mu)
-            for statement, after in (("lemma_22", each[1:]), ("layer_less", each[:-1])):
+        for delta, largest in zip(SEPARATIONS, path.T, strict=True):
+            bound = theory.correlation_bound(np.arange(1, len(path)), delta, mu)
+            for statement, after in (("lemma_22", largest[1:]), ("layer_less", largest[:-1])):
                 worst = np.max((after / bound)[bound > SETTLED])
                 yield row(f"{statement}_over_bound", worst, at=delta)
 
 
-def convexity(setting: Setting) -> Measurements:
-    """Measure Lemma 31: the least slope of σ̂ on [0, 1] and its least change, by differences."""
-    rho = np.linspace(0, 1, 401)
-    for row, name in grid(activation=ACTIVATIONS):
-        steps = np.diff(CorrelationMap(name)(rho)) / np.diff(rho)
-        yield row("map_slope_min", steps.min())
-        yield row("map_slope_change_min", np.diff(steps).min())
-
-
 def fixed_points(setting: Setting) -> Measurements:
-    """Measure Lemmas 30, 32, 33 and 34 for activations that need not have mean 0."""
+    """Measure Lemmas 30 to 34 for activations that need not have mean 0; slopes by differences."""
     for row, name in grid(activation=ACTIVATIONS):
         layer = CorrelationMap(name)
         at, mu = layer.fixed_point, layer.mu_tilde
         yield row("mu_tilde", mu)
+        rho = np.linspace(0, 1, 401)
+        slopes = np.diff(layer(rho)) / np.diff(rho)
+        yield row("map_slope_min", slopes.min())
+        yield row("map_slope_change_min", np.diff(slopes).min())
         # rounded, as a key must be the same on every processor
         yield row("fixed_point_slope", layer.slope(at), at=round(at, 9))
         rho = np.linspace(1e-6, 1 - 1e-6, 4001)
@@ -211,12 +198,10 @@ def slow_convergence(setting: Setting) -> Measurements:
 
 
 def eigenvalue_bound(setting: Setting) -> Measurements:
-    """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ).
-
-    δ is the smallest eigenvalue of K, the correlations of random samples.
-    """
+    """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ)."""
     layers = {name: CorrelationMap(name) for name in KERNEL_ACTIVATIONS}
-    for row, seed, ratio, name in grid(n=N, seed=setting.seeds, at=RATIOS, activation=[*layers]):
+    keys = {"n": N, "seed": setting.seeds, "at": (1.0, 2.0, 8.0), "activation": [*layers]}
+    for row, seed, ratio, name in grid(**keys):
         x = on_sphere(seed, N, round(ratio * N))
         gram = x @ x.T
         np.fill_diagonal(gram, 1.0)
@@ -232,8 +217,8 @@ def schoenberg(setting: Setting) -> Measurements:
     nodes = chebyshev.chebpts1(40) / 2
     for row, name, depth in grid(activation=KERNEL_ACTIVATIONS, depth=setting.depths):
         values = CorrelationMap(name)(nodes, depth)
-        series = chebyshev.cheb2poly(chebyshev.chebfit(2 * nodes, values, 39)[: TERMS + 8])
-        yield row("series_least", (series * 2.0 ** np.arange(len(series)))[:TERMS].min())
+        series = chebyshev.cheb2poly(chebyshev.chebfit(2 * nodes, values, 39)[:17])
+        yield row("series_least", (series * 2.0 ** np.arange(17))[:9].min())
 
 
 def neural_tangent(setting: Setting) -> Measurements:
@@ -244,32 +229,33 @@ def neural_tangent(setting: Setting) -> Measurements:
         for rho in rhos:
             x = np.array([[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
             kernel = infinite.ntk(x, depth=depth, activation=name)
-            printed, right = (_equation_7(layer, rho, depth, late=late) for late in (1, 0))
+            after = np.array([float(layer(rho, h)) for h in range(depth + 2)])
+            slopes = layer.slope(after)
+            printed, right = (
+                sum(after[h] * np.prod(slopes[h + late : depth + late]) for h in range(depth + 1))
+                for late in (1, 0)
+            )
             yield row("ntk", kernel[0, 1], printed, right, at=rho)
         yield row("ntk_diagonal", kernel[0, 0], sum(layer.slope_at_one ** np.arange(depth + 1)))
-
-
-def _equation_7(layer: CorrelationMap, rho: float, depth: int, *, late: int) -> float:
-    path = [float(layer(rho, h)) for h in range(depth + 2)]
-    slopes = [float(layer.slope(path[h - 1 + late])) for h in range(1, depth + 1)]
-    return float(sum(path[h - 1] * np.prod(slopes[h - 1 :]) for h in range(1, depth + 2)))
 
 
 def equal_correlations(setting: Setting) -> Measurements:
     """Measure kappa - 1 of the NTK of equally correlated samples over its bounds.
 
-    By Corollary 6, as printed and by its proof, at depths L_2 and 5/2 L_2: as printed it falls from
-    2 L_2 on. And by Corollary 10 at 4 L_0 and 8 L_0. Correlations are 1 - δ, so that δ is the
-    separation of both Assumptions A and B. With r = Θ_12/Θ_11 kappa - 1 is n r/(1 - r), which keeps
-    its digits where the eigenvalues of Θ are equal up to rounding.
+    With r = Θ_12/Θ_11 it is n r/(1 - r). Correlations are 1 - δ, so that δ is the separation of
+    both Assumptions A and B.
     """
-    for row, name, delta in grid(activation=EQUAL_ACTIVATIONS, at=EQUAL_SEPARATIONS):
+    names = ("normalized_relu", "normalized_gelu", "normrelu", "erf")
+    for row, name, delta in grid(activation=names, at=EQUAL_SEPARATIONS):
         layer = CorrelationMap(name)
         mu, apart = layer.mu, theory.separating_depth(delta, layer.mu)
         half = (1 - mu / 2) ** apart
         yield row("corollary_28_half", half, 0.5, 2 * delta, depth=apart)
         firsts = {n: theory.first_depth(n, delta, mu, ntk=True) for n in EQUAL_SIZES}
-        r = _ntk_correlations(layer, 1 - delta, 5 * max(firsts.values()) // 2)
+        x = [[1, 0], [1 - delta, math.sqrt(delta * (2 - delta))]]
+        depths = range(5 * max(firsts.values()) // 2 + 1)
+        kernels = along_depth(x, depths=depths, activation=name)
+        r = np.array([kernel.ntk.pairs[0] for kernel in kernels])
         for n, first in firsts.items():
             excess = n * r / (1 - r)
             for depth in (first, 5 * first // 2):
@@ -281,26 +267,11 @@ def equal_correlations(setting: Setting) -> Measurements:
                 yield row("ntk_excess_b", excess[depth] / bound, n=n, depth=depth)
 
 
-def _ntk_correlations(layer: CorrelationMap, rho: float, depth: int) -> Array:
-    """Return Θ_12/Θ_11 of two samples with correlation ``rho``, after 0, 1, … layers."""
-    w, across, along = 1 - rho, rho, 1.0
-    correlations = [rho]
-    for _ in range(depth):
-        w, falls = map(float, layer.cosine_distances(w))
-        across = 1 - w + layer.slope_at_one * (1 - falls) * across
-        along = 1 + layer.slope_at_one * along
-        correlations.append(across / along)
-    return np.array(correlations)
-
-
 def assumptions(setting: Setting) -> Measurements:
     """Measure the δ of Assumption B over that of A, of random and of equally correlated samples."""
-    grams = []
     for row, seed in grid(n=N, d=2 * N, seed=setting.seeds):
         x = on_sphere(seed, N, 2 * N)
-        grams.append((row, x @ x.T))
+        apart = 1 - np.abs(x @ x.T - np.eye(N)).max()
+        yield row("assumption_b", np.linalg.eigvalsh(x @ x.T)[0] / apart)
     for row, n, delta in grid(n=EQUAL_SIZES, at=EQUAL_SEPARATIONS):
-        grams.append((row, 1 - delta * (1 - np.eye(n))))
-    for row, gram in grams:
-        apart = 1 - np.abs(gram - np.eye(len(gram))).max()
-        yield row("assumption_b", np.linalg.eigvalsh(gram)[0] / apart)
+        yield row("assumption_b", np.linalg.eigvalsh(1 - delta * (1 - np.eye(n)))[0] / delta)

@@ -1,14 +1,7 @@
 """Networks of finite width: correlations in random layers, and gradient descent.
 
-Section 5 and Theorem 52 are on embeddings scaled to norm 1 after every layer, by the paper's Π. A
-unit sees of two unit vectors two normal variables of their correlation: those are drawn, for many
-networks, in place of matrices.
-
-Lemma 43, Theorems 44, 45, 47, 50 and 51 are on descent on (1/n) Σ (f(x_i) - y_i)². With a_i the
-features (or gradients) of sample i and K their inner products, a step of size η multiplies the
-residuals by I - (2η/n) K. The factor 1/n is in the paper's loss and its update rule, but not in the
-step sizes that it prints: Θ(1/λ_max(K)), and Lee et al.'s 2/(λ_min + λ_max), which belongs to a sum
-of squares. ``printed`` steps are those, the others n/2 times as long.
+Descent is on (1/n) Σ (f(x_i) - y_i)²: a step of size η multiplies the residuals by I - (2η/n) K.
+The step sizes that the paper prints lack the factor n/2 of the ``scaled`` ones.
 """
 
 import math
@@ -22,12 +15,7 @@ from torch import Tensor
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.agarwal2021deep.norms import scaled
-from ntk_conditioning.claim_experiments.numerics import (
-    descent_losses,
-    exponent,
-    network,
-    on_sphere,
-)
+from ntk_conditioning.claim_experiments.numerics import descent_losses, exponent, network, on_sphere
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks import activations
@@ -35,7 +23,7 @@ from ntk_conditioning.networks.mlp import MLP, embeddings, forward, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import first_depth
 
-START = 0.7
+START = 0.7  # correlation of two samples
 WIDTHS = (32, 128)
 #: Layers of a network, and after how many the correlations no longer remember the start.
 LAYERS, SETTLED = 64, 32
@@ -44,25 +32,18 @@ UNITS = 2**14  # of a layer of all networks that are drawn at a time
 KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
 #: Separations δ, scales s of erf(s z), whose μ grows with s, and depths L for Theorem 52's width.
 SEPARATIONS, SCALES, DEPTHS = (0.05, 0.15, 0.4), (1.0, 2.0, 4.0), (2, 3, 4, 6)
-#: Separations from which correlations follow their limit in networks of one width.
-CLOSE = (0.1, 1e-3, 1e-6)
 
 #: Descent: dimension, width, depth and activation of networks, and numbers of samples.
 D, WIDTH, DEPTH, ACTIVATION = 16, 512, 4, "normalized_relu"
 SIZES, FEW, SCALED, MANY = (16, 64), (4, 16), (6, 12), (8, 16, 32, 64)
-STEPS, MANY_STEPS = 20, 1000
-RESOLVED = 1e-24  # losses below are rounding, relative to the first
-REPLICATES = 64
 TARGET = 1e-2  # of the loss, relative to the first, that stochastic descent is to reach
 
 
 def decay(setting: Setting) -> Measurements:
     """Measure m E ρ_h, m E (2/π) arcsin ρ_h and √m E|ρ_h| in deep layers, beside their limits.
 
-    Theorem 52 bounds |E ρ_h| by e^(-Ω(h)), and the proof of Theorem 15 takes that for E|ρ_h|. What
-    it needs is the mean agreement of signs, E sgn u sgn v = 2/π E arcsin ρ_h. A layer of width m
-    gives ρ' = (1 - μ) ρ + a_2² ρ² + …, and noise of variance 1/m. So m E ρ_h² tends to
-    1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal.
+    A layer of width m gives ρ' = (1 - μ) ρ + a_2² ρ² + …, and noise of variance 1/m. So m E ρ_h²
+    tends to 1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal.
     """
     for kind, (name, scale) in KINDS.items():
         series, limit = scaled(name, scale), CorrelationMap(name, scale**2)
@@ -88,11 +69,7 @@ def _factor(means: Array) -> float:
 
 
 def scaling(setting: Setting) -> Measurements:
-    """Measure Eq. (3) as printed, with 1/√m between Π and the next W, beside the proof's.
-
-    The proof takes ‖x^(h)‖² as (1/m) Σ σ²(w · x̂), with x̂ of norm 1. With another 1/√m a unit sees
-    variables of 1/m of that variance, where σ is a line: correlations of an odd σ then stay.
-    """
+    """Measure Eq. (3) as printed, with 1/√m between Π and the next W, beside the proof's."""
     width = WIDTHS[-1]
     for name, norm in KINDS.values():
         row = partial(Measurement, activation=name, depth=LAYERS, width=width)
@@ -104,8 +81,8 @@ def scaling(setting: Setting) -> Measurements:
 def concentration(setting: Setting) -> Measurements:
     """Measure how the width that Theorem 52's proof needs depends on μ, δ and L.
 
-    It wants |ρ_h - σ̂(ρ_(h-1))| <= δμ/4 in all of L layers, but for a probability of e^-L. As these
-    distances fall as 1/√m, a quantile q of them at one width m gives the width, m (4q/δμ)².
+    It wants |ρ_h - σ̂(ρ_(h-1))| <= δμ/4 in all L layers but for a probability of e^-L. A quantile q
+    of these distances at one width m gives the width, m (4q/δμ)².
     """
     for row, seed in grid(activation="erf", seed=setting.seeds):
         widths = [_needed(seed, 3.0, delta) for delta in SEPARATIONS]
@@ -129,11 +106,8 @@ def _needed(seed: int, scale: float, delta: float, depth: int | None = None) -> 
 
 
 def narrow(setting: Setting) -> Measurements:
-    """Measure how many layers take E ρ_h from 1 - δ to 1/4, over those of infinite width.
-
-    In networks of one width, whatever δ is; Theorem 52 asks for L/(μ²δ²). ``at`` is δ.
-    """
-    for delta in CLOSE:
+    """Measure how many layers take E ρ_h from 1 - δ to 1/4, over those of infinite width."""
+    for delta in (0.1, 1e-3, 1e-6):
         needed = int(np.argmax(CorrelationMap("erf", 9.0).path(1 - delta) < 0.25))
         keys = {"activation": "erf", "depth": needed, "width": WIDTHS[-1], "at": delta}
         for row, seed in grid(**keys, seed=setting.seeds):
@@ -153,29 +127,26 @@ def _paths(
 ) -> Array:
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation.
 
-    Of max(4, UNITS/width) networks, or ``networks`` times as many from streams of their own.
+    A unit sees two normal variables of that correlation, which are drawn in place of matrices. Of
+    max(4, UNITS/width) networks, or ``networks`` times as many from several streams.
     """
     rngs = [generator(seed, "init", number) for number in range(1, networks + 1) or [None]]
     sigma, count = activations.get(name), max(4, UNITS // width)
-    path = [np.full((len(rngs), count), start)]
+    path = [np.full(len(rngs) * count, start)]
     for _ in range(layers):
-        rho = path[-1]
-        u, v = np.stack([rng.standard_normal((2, count, width)) for rng in rngs], axis=1)
-        v = rho[..., None] * u + np.sqrt(np.maximum(1 - rho**2, 0))[..., None] * v
+        rho = path[-1][:, None]
+        draws = [rng.standard_normal((2, count, width)) for rng in rngs]
+        u, v = np.concatenate(draws, axis=1)
+        v = rho * u + np.sqrt(np.maximum(1 - rho**2, 0)) * v
         one, two = sigma.values(scale * u), sigma.values(scale * v)
-        product, square, square2 = (
-            np.einsum("rnm,rnm->rn", *pair) for pair in ((one, two), (one, one), (two, two))
-        )
+        squares = np.square(one).sum(axis=1) * np.square(two).sum(axis=1)
         # rounding may leave the range
-        path.append(np.clip(product / np.sqrt(square * square2), -1, 1))
-    return np.array(path).reshape(layers + 1, -1)
+        path.append(np.clip((one * two).sum(axis=1) / np.sqrt(squares), -1, 1))
+    return np.array(path)
 
 
 def kernel_distance(setting: Setting) -> Measurements:
-    """Measure Lemma 43: how the largest |K_ij - K̄_ij| falls with the width and grows with depth.
-
-    The lemma's width grows as (4C)^(L+1), C >= 1, which lets the distance double at every layer.
-    """
+    """Measure Lemma 43: how the largest |K_ij - K̄_ij| falls with the width and grows with depth."""
     n, depths, limit = SIZES[0], (1, 2, 4, 8), CorrelationMap("erf")
     for row, seed in grid(activation="erf", n=n, d=D, seed=setting.seeds):
         x = on_sphere(seed, n, D)
@@ -212,8 +183,7 @@ def top_layer(setting: Setting) -> Measurements:
 def depth_of_samples(setting: Setting) -> Measurements:
     """Measure Theorem 44 at the depth L_1(n, δ) of the samples at hand: the rate of top layers.
 
-    And κ of the infinite-width NTK at their L_2(n, δ), at which Corollary 48 has it constant. The
-    width, poly(n, 1/δ), is 4 n² here, with which entries of K - K̄ fall as 1/n.
+    And κ of the infinite-width NTK at their L_2(n, δ). The width, poly(n, 1/δ), is 4 n² here.
     """
     mu = CorrelationMap("erf").mu
     for row, seed in grid(activation="erf", d=D, seed=setting.seeds):
@@ -244,7 +214,7 @@ def all_layers(setting: Setting) -> Measurements:
             low, *_, high = np.linalg.eigvalsh(ntk(mlp, x).numpy())
             for name, step in (("printed", 2 / (low + high)), ("scaled", n / (low + high))):
                 # of (1/n) Σ, where the same step is 2/n as long
-                losses = descent_losses(mlp, x, y, step=2 * step / n, steps=STEPS)
+                losses = descent_losses(mlp, x, y, step=2 * step / n, steps=20)
                 decays[name].append(_least_decay(losses) * high / low)
             yield row("all_layers_scaled_step", decays["scaled"][-1], n=n)
         for name, values in decays.items():
@@ -252,10 +222,7 @@ def all_layers(setting: Setting) -> Measurements:
 
 
 def features(setting: Setting) -> Measurements:
-    """Measure Appendix E.3's assumption λ_min(AᵀA) > 0, of which it says that min loss = 0.
-
-    ``at`` is the number of random features over that of samples.
-    """
+    """Measure Appendix E.3's assumption λ_min(AᵀA) > 0, of which it says that min loss = 0."""
     n = 32
     for seed in setting.seeds:
         rng = generator(seed, "data")
@@ -271,10 +238,7 @@ def features(setting: Setting) -> Measurements:
 def stochastic(setting: Setting) -> Measurements:
     """Measure Theorems 51 and 45: steps of stochastic descent to a loss of TARGET, in the mean.
 
-    Steps are 1/(2β), on one sample each, and a round of 8nβ/λ_min ends in the mean of its iterates,
-    as the proof has it. After log2(1/TARGET) rounds ``sgd_loss`` is what is left over TARGET.
-    ``sgd_steps_exponent`` is of the steps that the mean loss of the last iterate needs to reach
-    TARGET; Theorem 45 puts it at 0, by a λ_min of Ω(n). ``sgd_lambda_min`` is λ_min.
+    Steps are 1/(2β), on one sample each, and a round of 8nβ/λ_min ends in the mean of its iterates.
     """
     needed, smallest = [], []
     for row, n in grid(activation=ACTIVATION, depth=DEPTH, width=WIDTH, n=MANY):
@@ -283,7 +247,7 @@ def stochastic(setting: Setting) -> Measurements:
         k = phi @ phi.T
         low, beta = float(np.linalg.eigvalsh(k)[0]), float(np.diag(k).max())
         length, pick = math.ceil(8 * n * beta / low), generator(n, "batch")
-        residual = np.tile(y - forward(mlp, x).numpy(), (REPLICATES, 1))
+        residual = np.tile(y - forward(mlp, x).numpy(), (64, 1))  # replicates
         first = np.mean(residual[0] ** 2)
         if n <= SIZES[0]:
             left = residual
@@ -311,7 +275,7 @@ def _problem(
 def _losses(phi: Array, y: Array, v: Array, step: float) -> Array:
     """Return the loss before and after each step of the update rule, by v itself."""
     losses = []
-    for _ in range(MANY_STEPS + 1):
+    for _ in range(1001):
         residual = phi @ v - y
         losses.append(np.mean(residual**2))
         v = v - step * 2 / len(y) * (phi.T @ residual)
@@ -321,7 +285,7 @@ def _losses(phi: Array, y: Array, v: Array, step: float) -> Array:
 def _least_decay(losses: Array) -> float:
     """Return the least -log(loss_t / loss_0) / t over t >= 1, while the loss is resolved."""
     relative, t = losses[1:] / losses[0], np.arange(1, len(losses))
-    kept = relative > RESOLVED
+    kept = relative > 1e-24  # below is rounding
     return float(np.min(-np.log(relative[kept]) / t[kept]))
 
 

@@ -1,22 +1,18 @@
-"""Minimum-norm interpolation with the top layer's kernel: Theorem 16, Lemmas 54 and 55.
+"""Minimum-norm interpolation with the top layer's kernel, and features of one layer.
 
-Samples are uniform on the sphere in D dimensions, so that covariance operators and best predictors
-follow from means over one correlation t, by Gauss and Jacobi's rule. And features of one layer of
-plain ReLUs and of others: Theorems 56 and 58, Lemma 57.
+Samples are uniform on the sphere in D dimensions: covariance operators and best predictors follow
+from means over one correlation t, by Gauss and Jacobi's rule.
 """
 
 import math
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 from scipy import special, stats
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
-    QUADRATIC,
-    CorrelationMap,
-)
+from ntk_conditioning.claim_experiments.agarwal2021deep import correlations
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.networks import activations
@@ -27,25 +23,20 @@ D = 8
 GAMMA = 0.1
 ACTIVATION = "normalized_relu"
 SIZES = (8, 16, 32, 64)
-COVARIANCE_SIZES = (1, 2, 4, 16, 64, 256, 1024)
 #: Targets are SIGNAL √D x_1 plus or minus NOISE, at most 1 in absolute value.
 SIGNAL, NOISE = 0.25, 0.25
-LESS_DEEP = (1, 8)  # depths at which interpolation is looked at beside the theorem's
 TESTS = 128
 
 DELTAS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
 ARC_SIZES = (4, 8, 16, 32)
 SPACING = 0.05  # of neighbours on an arc, in radians
 N, DRAWS = 16, 20_000
-#: Activations with infinitely many Hermite coefficients of both parities, or of one; and samples.
-BOTH_PARITIES, ONE_PARITY = ("normrelu", "selu"), ("relu", "gelu", "softplus", "tanh")
-IN_PLANE = 8
 
 
 def covariance(setting: Setting) -> Measurements:
     """Measure Lemma 54: ‖Σ‖ at the depth that it asks for, over 8 ln(N)/N; ``n`` is N."""
     layer = CorrelationMap(ACTIVATION)
-    for row, n in grid(activation=ACTIVATION, n=COVARIANCE_SIZES, d=D):
+    for row, n in grid(activation=ACTIVATION, n=(1, 2, 4, 16, 64, 256, 1024), d=D):
         depth = interpolation_depth(n, layer.mu)
         norm = max(_operator_eigenvalues(layer, depth))
         yield row("covariance_norm", norm, 8 * math.log(n) / n, depth=depth)
@@ -54,8 +45,7 @@ def covariance(setting: Setting) -> Measurements:
 def interpolation_depth(n: int, mu: float) -> int:
     """Return the depth that Lemma 54 asks for with ``n`` samples; Theorem 16 asks it with n².
 
-    By a union bound over pairs, whose cosines' squares follow a beta distribution; so the depth may
-    be a few layers more than needed.
+    By a union bound over pairs, whose cosines' squares follow a beta distribution.
     """
     pairs = n * (n - 1) / 2
     tail = min(GAMMA / pairs, 1.0) if pairs else 1.0
@@ -63,92 +53,67 @@ def interpolation_depth(n: int, mu: float) -> int:
     return math.ceil(math.log(n) / -math.log1p(-mu / 2)) + separating_depth(1 - far, mu)
 
 
-def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> list[float]:
-    """Return the eigenvalues of Σ for harmonics of degree 0 to 4, E k(t) C_k(t) / C_k(1)."""
+def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> Array:
+    """Return the eigenvalues (5,) of Σ for harmonics of degree 0 to 4, E k(t) C_k(t) / C_k(1)."""
     t, weights = special.roots_jacobi(60, (D - 3) / 2, (D - 3) / 2)
-    values = weights / weights.sum() * layer(t, depth)
     at_t, at_one = (special.eval_gegenbauer(np.arange(5)[:, None], D / 2 - 1, z) for z in (t, 1.0))
-    return [float(values @ harmonic / one) for harmonic, (one,) in zip(at_t, at_one, strict=True)]
+    return np.asarray(at_t / at_one @ (weights / weights.sum() * layer(t, depth)))
 
 
 def excess_risk(setting: Setting) -> Measurements:
     """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
 
-    Printed is log(n/γ)/n · |v*|², which is 0 for pure noise. In less deep networks also Lemma 55
-    and Eqs. (25) and (26): v*ᵀBv* <= ‖Σ‖ |v*|² and εᵀCε <= ‖Σ‖ |ε|² / λ_min.
+    In less deep networks also Lemma 55 and Eqs. (25) and (26), of vᵀBv of the function v alone and
+    εᵀCε of the noise alone.
     """
     layer, excesses = CorrelationMap(ACTIVATION), []
-    eigenvalues = {less: _operator_eigenvalues(layer, less) for less in LESS_DEEP}
     for row, n in grid(activation=ACTIVATION, n=SIZES, d=D):
         deep = interpolation_depth(n**2, layer.mu)
         bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, deep)[1]
         yield row("interpolation_bound_over_zero", bound, depth=deep)
-        for depth in (deep, *LESS_DEEP):
-            noisy, linear, missed, noise, zero, smallest = _risks(layer, setting.seeds, n, depth)
-            if depth == deep:
-                excesses.append(np.mean(noise))
-                measured = {
-                    "interpolation_excess_noise": (noise, 0.0),
-                    "interpolation_over_zero": (linear / zero, None),
-                }
-            else:
-                norm, slope = max(eigenvalues[depth]), eigenvalues[depth][1]
-                noise_bound = norm * n * NOISE**2 / smallest
-                measured = {
-                    "less_deep_over_zero": (linear / zero, None),
-                    "lemma_55_over_bound": (noisy / (2 * (missed + noise)), None),
-                    "equation_25_over_bound": (missed / (norm * zero / slope), None),
-                    "equation_26_over_bound": (noise / noise_bound, None),
-                }
-            for statement, (values, printed) in measured.items():
-                for seed, value in zip(setting.seeds, values, strict=True):
-                    yield row(statement, value, printed, depth=depth, seed=seed)
+        of_noise = []
+        for depth in (deep, 1, 8):
+            eigenvalues = _operator_eigenvalues(layer, depth)
+            norm, slope = eigenvalues.max(), eigenvalues[1]
+            for seed in setting.seeds:
+                keys = {"depth": depth, "seed": seed}
+                rng = generator(seed, "data")
+                x, fresh = (on_sphere(rng, count, D) for count in (n, TESTS))
+                noise, fresh_noise = (rng.choice([-NOISE, NOISE], count) for count in (n, TESTS))
+                v, fresh_v = (SIGNAL * math.sqrt(D) * samples[:, 0] for samples in (x, fresh))
+                gram = x @ x.T
+                np.fill_diagonal(gram, 1.0)
+                kernel = layer(gram, depth)
+                weights = np.linalg.solve(kernel, np.column_stack([v, noise]))
+                answers = layer(np.clip(fresh @ x.T, -1, 1), depth) @ weights
+                missed, spoilt = answers[:, 0] - fresh_v, answers[:, 1]
+                vbv, ece, zero = (np.mean(errors**2) for errors in (missed, spoilt, fresh_v))
+                over_zero = np.mean((missed + spoilt) ** 2) / zero
+                if depth == deep:
+                    of_noise.append(ece)
+                    yield row("interpolation_excess_noise", ece, 0.0, **keys)
+                    yield row("interpolation_over_zero", over_zero, **keys)
+                    continue
+                excess = np.mean((missed + spoilt - fresh_noise) ** 2 - fresh_noise**2)
+                noise_bound = norm * n * NOISE**2 / np.linalg.eigvalsh(kernel)[0]
+                yield row("less_deep_over_zero", over_zero, **keys)
+                yield row("lemma_55_over_bound", excess / (2 * (vbv + ece)), **keys)
+                yield row("equation_25_over_bound", vbv / (norm * zero / slope), **keys)
+                yield row("equation_26_over_bound", ece / noise_bound, **keys)
+        excesses.append(np.mean(of_noise))
     power = exponent(SIZES, excesses)
     yield Measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
 
 
 def noise_square(setting: Setting) -> Measurements:
-    """Measure |ε|² where all y_i are -1, which Eq. (26) is to bound.
-
-    Labels are 1 with probability 0.9 and else -1, and Φ = 1, so that v* is their mean.
-    """
-    for row, n in grid(n=SIZES):
-        features, best, y = np.ones((n, 1)), np.array([0.9 - 0.1]), np.full(n, -1.0)
-        square, bound = np.sum((y - features @ best) ** 2), n * (1 + best @ best)
-        yield row("noise_square", square, bound, 2 * bound)
-
-
-def _risks(layer: CorrelationMap, seeds: Sequence[int], n: int, depth: int) -> list[Array]:
-    """Return mean squares over fresh samples (seeds,) of interpolating n samples, and λ_min of K̄.
-
-    How much larger the error on their noisy labels is than that of v*; its mean over their noise,
-    the excess risk of interpolating a linear function and noise; of the function alone, Lemma 55's
-    v*ᵀBv*, and of the noise alone, its εᵀCε; and the error of predicting 0.
-    """
-    rngs = [generator(seed, "data") for seed in seeds]
-    x, fresh = (np.stack([on_sphere(rng, count, D) for rng in rngs]) for count in (n, TESTS))
-    noise, fresh_noise = (
-        np.stack([rng.choice([-NOISE, NOISE], size=count) for rng in rngs]) for count in (n, TESTS)
-    )
-    best, best_fresh = (SIGNAL * math.sqrt(D) * rows[..., 0] for rows in (x, fresh))
-    across = x.transpose(0, 2, 1)
-    gram = x @ across
-    gram[:, range(n), range(n)] = 1.0
-    kernel = layer(gram, depth)
-    weights = np.linalg.solve(kernel, np.stack([best, noise], axis=-1))
-    answers = layer(np.clip(fresh @ across, -1, 1), depth) @ weights
-    missed, spoilt = answers[..., 0] - best_fresh, answers[..., 1]
-    error = missed + spoilt
-    excess = ((error - fresh_noise) ** 2).mean(axis=1) - (fresh_noise**2).mean(axis=1)
-    squares = ((each**2).mean(axis=1) for each in (error, missed, spoilt, best_fresh))
-    return [excess, *squares, np.linalg.eigvalsh(kernel)[:, 0]]
+    """Measure |ε|² where all y_i are -1, which Eq. (26) is to bound."""
+    for row, n in grid(n=SIZES):  # labels are 1 with probability 0.9 and Φ = 1, so that v* is 0.8
+        bound = n * (1 + 0.8**2)
+        yield row("noise_square", n * (-1 - 0.8) ** 2, bound, 2 * bound)
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:
-    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³.
-
-    For two or three samples on an arc that come closer, and for more at equal distances.
-    """
+    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³."""
     layer = CorrelationMap("relu")
     for n, power in ((2, 1.0), (3, 1.5)):
         smallest = []
@@ -166,24 +131,21 @@ def smallest_eigenvalue(setting: Setting) -> Measurements:
 def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
     """Return λ_min for samples on an arc, neighbours ``spacing`` apart."""
     angles = spacing * np.arange(count)
-    gaps = np.abs(np.subtract.outer(angles, angles))
-    after, _ = layer.cosine_distances(2 * np.sin(gaps / 2) ** 2)
-    return float(np.linalg.eigvalsh((1 - after) / 2)[0])  # E ReLU(z)² = 1/2
+    gram = np.cos(np.subtract.outer(angles, angles))
+    return float(np.linalg.eigvalsh(layer(gram) / 2)[0])  # E ReLU(z)² = 1/2
 
 
 def one_layer_kernel(setting: Setting) -> Measurements:
-    """Measure Theorem 58: the rank of one layer's kernel in a plane, and Σ a_k² over odd k >= 3.
-
-    The theorem wants infinitely many even and infinitely many odd Hermite coefficients. As
-    |ρ_ij| < 1, the matrices of ρ_ij^k tend to the identity, so that infinitely many of any parity
-    do.
-    """
-    angles = math.pi * np.arange(IN_PLANE) / IN_PLANE  # no two of them opposite
+    """Measure Theorem 58: the rank of one layer's kernel in a plane, and Σ a_k² over odd k >= 3."""
+    n = 8
+    angles = math.pi * np.arange(n) / n  # no two of them opposite
     gram = np.minimum(np.cos(np.subtract.outer(angles, angles)), 1.0)
-    for sigma in map(activations.get, (*BOTH_PARITIES, *ONE_PARITY, QUADRATIC)):
-        row = partial(Measurement, activation=sigma.name, n=IN_PLANE, d=2)
+    # Hermite coefficients: infinitely many of both parities, of one, and three in all
+    names = ("normrelu", "selu", "relu", "gelu", "softplus", "tanh", correlations.QUADRATIC)
+    for sigma in map(activations.get, names):
+        row = partial(Measurement, activation=sigma.name, n=n, d=2)
         eigenvalues = np.linalg.eigvalsh(CorrelationMap(sigma)(gram))
-        floor = IN_PLANE * np.finfo(np.float64).eps * eigenvalues[-1]
+        floor = n * np.finfo(np.float64).eps * eigenvalues[-1]
         yield row("one_layer_rank", np.count_nonzero(eigenvalues > 10 * floor))
         yield row("odd_coefficients", np.sum(expansion(sigma).coefficients[3::2] ** 2))
 
@@ -192,22 +154,18 @@ def good_event(setting: Setting) -> Measurements:
     """Measure Lemma 57 for random samples, and what the proof of Theorem 56 says of its event E.
 
     The event G is that |w·x_1| <= √δ/(10n) while all other |w·x_i| > √δ/(4n); its probability is
-    that of the first, times the frequency of the rest given it, over √δ/(50n). E is that
-    θ|z| lies in [√δ/(9n), √δ/(5n)], with probability at least 0.2, with the proof's θ = √δ/(5n) or
-    Lemma 57's θ = δ^(1/4)/(5n). ``at`` is δ.
+    that of the first, times the frequency of the rest given it. E is that θ|z| lies in [√δ/(9n),
+    √δ/(5n)]. ``at`` is δ.
     """
     for row, seed in grid(n=N, d=D, seed=setting.seeds):
         rng = generator(seed, "data")
         x = on_sphere(rng, N, D)
         delta = 1 - float(np.abs(x @ x.T - np.eye(N)).max())
-        edge, theta = math.sqrt(delta) / (10 * N), math.sqrt(delta) / (5 * N)
-        sd = math.sqrt(1 - theta**2)
-        first = 2 * stats.norm.cdf(edge / sd) - 1
-        along = sd * stats.norm.ppf(0.5 + first * (rng.random(DRAWS) - 0.5))
-        across = rng.standard_normal((DRAWS, D))
-        across -= (across @ x[0])[:, None] * x[0]
-        others = (along[:, None] * x[0] + across) @ x[1:].T
-        rest = float(np.mean((np.abs(others) > 2.5 * edge).all(axis=1)))
+        edge = math.sqrt(delta) / (10 * N)
+        first = 2 * stats.norm.cdf(edge) - 1
+        w = rng.standard_normal((DRAWS, D))
+        w -= (w @ x[0])[:, None] * x[0]  # the first event makes w·x_1 as good as 0
+        rest = np.mean((np.abs(w @ x[1:].T) > 2.5 * edge).all(axis=1))
         yield row("good_event_over_bound", first * rest / (math.sqrt(delta) / (50 * N)))
         yield row("equation_27_over_bound", first / (math.sqrt(delta) / (25 * N)))
     z = np.abs(generator(setting.seeds[0], "data").standard_normal(DRAWS))

@@ -1,9 +1,7 @@
 """Quadratic terms and Hessians: of sub-models that share no weights, of neurons, of deep networks.
 
-Theorem 1, Corollary 1 and normal weights of Appendix A: sub-models are neurons g = v σ(w·x/sqrt(d))
-with v fixed or free, in the assembly of Eq. (4) with s(m) = sqrt(m). The quadratic term is what is
-left of the assembly without its expansion to first order, so that no Hessian is needed. Theorems 2
-and 4, and Appendix E.
+Sub-models are neurons g = v σ(w·x/sqrt(d)), v fixed or free, in the assembly of Eq. (4) with s(m) =
+sqrt(m). A quadratic term is what is left of it without its expansion to first order.
 """
 
 import math
@@ -30,29 +28,23 @@ SMOOTH = ("tanh", "sigmoid", "softplus", "erf", "gelu")
 DRAWS = 20  # per seed, activation and kind of weights
 SMALL = 0.02  # a radius at which sub-models are parabolas up to a percent or so
 GRID = np.linspace(-4, 4, 8001)
-#: Normal variables, of which the largest is taken, and trials.
-COUNTS, TRIALS = (2, 4, 8, 13, 16, 32, 128, 512), 2000
-NEURON_D = 8  # dimension of a sample of neurons
+TRIALS = 2000
 MANY = [2**k for k in range(6, 17, 2)]  # sub-models where their Hessians are known one by one
 
 D = 4  # dimension of a sample of deep networks
 WIDTHS = (32, 64, 128, 256)
-RADII = (0.25, 4.0)
 #: Of these the Hessian's norm has no factor of the largest weight, about sqrt(log m), as of tanh.
 MILD = ("softplus", "sigmoid")
 NEAR = 0.5  # radius in which the tangent planes of level sets are compared with the sets
-#: Norm of a sample over sqrt(d): so small that a ball of radius 4 is within a parabola's reach.
-INPUT = 0.2
-FIRST = 1024  # width of a first layer that is far wider than the next
 LANCZOS = {"tol": 1e-2, "ncv": 10}
+Weights = Array | float
 
 
 def theorem_1(setting: Setting) -> Measurements:
     """Measure the largest |quadratic term| over its bound, Eq. (5), in random assemblies.
 
-    Half of the changes move a single sub-model. Weights v are 1, of ±1, or free from there, when β
-    is that in the ball. Also the least median over maximum of the |g_i|, of which Assumption 1
-    wants a bound.
+    Half of the changes move a single sub-model. Weights v are 1, ±1, or free from there. Also the
+    least median over maximum of the |g_i|, of which Assumption 1 wants a bound.
     """
     kinds = ("ones", "signs", "free")
     for seed in setting.seeds:
@@ -85,8 +77,8 @@ def _over_bound(sigma: Activation, kind: str, rng: np.random.Generator) -> tuple
     return abs(term) / bound, float(np.median(sizes) / (sizes.max() or 1.0))  # gelu underflows
 
 
-def quadratic_term(sigma: Activation, z: Array, v: Array, dz: Array, dv: Array) -> float:
-    """Return that of sum v σ(z) / sqrt(m) at changes ``dz`` and ``dv``, all of shape (m,)."""
+def quadratic_term(sigma: Activation, z: Array, v: Weights, dz: Weights, dv: Weights) -> float:
+    """Return that of sum v σ(z) / sqrt(m) at changes ``dz`` and ``dv``, (m,) or one number."""
     here = sigma.values(z)
     linear = v * sigma.slopes(z) * dz + here * dv
     rest = (v + dv) * sigma.values(z + dz) - v * here - linear
@@ -98,17 +90,16 @@ def tightness(setting: Setting) -> Measurements:
     for row, name in grid(activation=SMOOTH, at=SMALL):
         sigma = activations.get(name)
         first, second = sigma.slopes(GRID), np.gradient(sigma.slopes(GRID), GRID)
-        smoothness = theory.slope_bounds(sigma)[1]
-        changes = [(np.argmax(np.abs(second)), SMALL, 0.0)]
+        bound = theory.assembly_bound(theory.slope_bounds(sigma)[1], SMALL, 1.0)
+        term = quadratic_term(sigma, GRID[[np.argmax(np.abs(second))]], 1.0, SMALL, 0.0)
+        yield row("theorem_1_tightness", abs(term) / bound)
         k = int(np.argmax(_block_norm(second, first)))
         _, vectors = np.linalg.eigh([[second[k], first[k]], [first[k], 0]])
-        free = [(k, *(sign * SMALL * v)) for v in vectors.T for sign in (-1, 1)]
+        changes = SMALL * np.concatenate([vectors.T, -vectors.T])
+        terms = [abs(quadratic_term(sigma, GRID[[k]], 1.0, dz, dv)) for dz, dv in changes]
         beta = theory.two_layer_smoothness(sigma, 1.0, 1.0 + SMALL)
-        for statement, ways, bend in (("", changes, smoothness), ("_free", free, beta)):
-            numbers = ([[GRID[k]], [1.0], [dz], [dv]] for k, dz, dv in ways)
-            terms = [abs(quadratic_term(sigma, *map(np.array, each))) for each in numbers]
-            bound = theory.assembly_bound(bend, SMALL, 1.0)
-            yield row(f"theorem_1_tightness{statement}", max(terms) / bound)
+        bound = theory.assembly_bound(beta, SMALL, 1.0)
+        yield row("theorem_1_tightness_free", max(terms) / bound)
 
 
 def _block_norm(bend: Array, slope: Array) -> Array:
@@ -135,14 +126,9 @@ def two_layer_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generato
 
 
 def lemma_2(setting: Setting) -> Measurements:
-    """Measure how often the largest of m normal variables is above log m, and its mean.
-
-    Lemma 2 has the probability 1 - 2 e^(-log²m/2 + log m), which says nothing where it is negative,
-    that it is not. The mean does not exceed sqrt(2 log(2m)), by the exponential moments, which is
-    below log m from m = 10 on.
-    """
+    """Measure how often the largest of m normal variables is above log m, and its mean."""
     rng = generator(setting.seeds[0], "init")
-    for row, count in grid(width=COUNTS, n=TRIALS):
+    for row, count in grid(width=(2, 4, 8, 13, 16, 32, 128, 512), n=TRIALS):
         log = math.log(count)
         largest = np.abs(rng.standard_normal((TRIALS, count))).max(axis=1)
         yield row("lemma_2", np.mean(largest > log), 2 * math.exp(log - log**2 / 2))
@@ -151,12 +137,12 @@ def lemma_2(setting: Setting) -> Measurements:
 
 def hessian(setting: Setting) -> Measurements:
     """Measure the Hessian's norm by Lanczos, beside max |v_i| |H_gi| / sqrt(m) as ``corrected``."""
-    for row, name, width in grid(activation=ACTIVATIONS, width=setting.widths[:2], d=NEURON_D):
+    d = 8
+    for row, name, width in grid(activation=ACTIVATIONS, width=setting.widths[:2], d=d):
         sigma, rng = activations.get(name), generator(setting.seeds[0], "init")
-        net = draw_network(NEURON_D, [width], activation=sigma, generator=rng)
-        x = torch.from_numpy(on_sphere(rng, 1, NEURON_D)[0])
-        z = (net.weights[0] @ x / math.sqrt(NEURON_D)).numpy()
-        bend = second_slopes(sigma.slopes, z) / NEURON_D
+        net = draw_network(d, [width], activation=sigma, generator=rng)
+        x = torch.from_numpy(on_sphere(rng, 1, d)[0])
+        bend = second_slopes(sigma.slopes, (net.weights[0] @ x / math.sqrt(d)).numpy()) / d
         exact = np.abs(net.weights[1].numpy() * bend).max() / math.sqrt(width)
         norm = hessian_norm(Expansion(net, x, last_fixed=True)).norm
         yield row("gaussian_hessian", norm, None, exact)
@@ -188,15 +174,13 @@ def remark_1(setting: Setting) -> Measurements:
     for row, name, seed in grid(activation=SMOOTH, seed=setting.seeds):
         rng = generator(seed, "init")
         sizes = [np.abs(activations.get(name).values(rng.standard_normal(m))) for m in MANY]
-        yield row("remark_1", exponent(MANY, [np.median(each) / each.max() for each in sizes]))
+        yield row("remark_1", exponent(MANY, [np.median(size) / size.max() for size in sizes]))
 
 
 def level_sets(setting: Setting) -> Measurements:
     """Measure how straight a neuron's level sets are, and how near its Hessian is to c n n^T.
 
-    Of neurons after layers of m: exponents of how far the set is from its tangent plane, and of the
-    norm of the Hessian less c n n^T over that of the gradient. ``hessian_slope`` is c over β, that
-    of a linear z.
+    ``hessian_slope`` is c over β, that of a linear z.
     """
     for row, name, depth, seed in grid(activation=MILD, depth=(2, 3), seed=setting.seeds):
         bends, rests = [], []
@@ -243,7 +227,7 @@ def _norm(matrix: Callable[[Tensor], Tensor], like: Tensor) -> float:
 
 
 def _network(kind: str, width: int, activation: str, seed: int) -> tuple[FeedforwardNet, Tensor]:
-    layouts = {"two_layer": (width,), "narrow": (width, 4, width), "sequential": (FIRST, width)}
+    layouts = {"two_layer": (width,), "narrow": (width, 4, width), "sequential": (1024, width)}
     hidden = layouts.get(kind, (width, width))
     return network(hidden, activation, seed, d=D, dense=kind == "dense")
 
@@ -251,19 +235,18 @@ def _network(kind: str, width: int, activation: str, seed: int) -> tuple[Feedfor
 def theorem_4(setting: Setting) -> Measurements:
     """Measure the largest |quadratic term| found with the last layer fixed.
 
-    As multiples of the bound of Eq. (19), with R, and of that with R²; β is that of neurons with
-    linear z, as Theorem 2 takes them. ``at`` is the radius.
+    Over the bound of Eq. (19), with R, and over that with R². ``at`` is the radius.
     """
     for kind, width in (("two_layer", 64), ("deep", 64), ("sequential", 16)):
         for row, name, seed in grid(activation=ACTIVATIONS, width=width, seed=setting.seeds):
             net, x = _network(kind, width, name, seed)
-            x *= INPUT
+            x *= 0.2  # so small that a ball of radius 4 is within a parabola's reach
             expansion = Expansion(net, x, last_fixed=True)
             vector = hessian_norm(expansion).eigenvector
             search = partial(largest_terms, expansion, eigenvector=vector, directions=4)
             squared = layer_angles(net, x[None])[-1].gradient_max
             beta = theory.slope_bounds(net.activation)[1] * squared
-            for radius in RADII:
+            for radius in (0.25, 4.0):
                 term = max(search(radius, generator=generator(seed, "batch")).values())
                 weight = float(net.weights[-1].abs().max())
                 ratio = term / theory.layer_bound(beta, radius, width, weight)
@@ -275,6 +258,6 @@ def rates(setting: Setting) -> Measurements:
     """Measure with which power of m the Hessian's norm falls, all weights free."""
     for kind in ("two_layer", "deep", "dense", "narrow"):
         for row, seed in grid(activation=MILD[0], d=D, seed=setting.seeds):
-            expansions = (Expansion(*_network(kind, width, MILD[0], seed)) for width in WIDTHS)
-            norms = [_norm(each.hessian_product, each.origin) for each in expansions]
+            nets = (Expansion(*_network(kind, width, MILD[0], seed)) for width in WIDTHS)
+            norms = [_norm(net.hessian_product, net.origin) for net in nets]
             yield row(f"hessian_exponent_{kind}", exponent(WIDTHS, norms))

@@ -1,9 +1,6 @@
 """Normals of neurons' level sets, which are their gradients, and the norms behind their angles.
 
-How orthogonal and how constant normals are: Remark 4, Eqs. (11), (12), (15), (18) and (22), Theorem
-3, Corollary 2 and Figure 3, in networks at their start on a sample of norm sqrt(d). The norms of
-Appendices C and D: Lemmas 1 and 3 to 5, Eqs. (23) to (28) and (36). ``depth`` of a measurement is
-the hidden layer.
+In networks at their start on a sample of norm sqrt(d). ``depth`` is the hidden layer.
 """
 
 import math
@@ -18,27 +15,16 @@ from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2022transition as theory
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, layers
-from ntk_conditioning.transition.gradients import (
-    LayerAngles,
-    gradient_products,
-    layer_angles,
-    spectral_norm,
-)
+from ntk_conditioning.transition.gradients import LayerAngles, gradient_products, layer_angles
 from ntk_conditioning.transition.linearisation import Expansion
 
 D = 16
 WIDTHS = (64, 128, 256, 512)
-BOTTLENECKS = (32, 64, 128, 256)
-OUTER = 512  # width of the layers beside a bottleneck
 FEW = 8  # neurons in a layer that stays narrow
 LEVEL = 0.1
 RADIUS = 2.0
 ACTIVATIONS = ("tanh", "softplus")
-
 COUNTS, DRAWS = (1, 2, 4, 8, 16, 64), 2000
-INPUTS = 64  # dimension of samples that are longer than a layer
-#: Shapes of random matrices, how many are drawn, and by how much their norm may be above its mean.
-SHAPES, ABOVE = {(1, 1): 2000, (8, 64): 1000, (64, 64): 500, (256, 256): 100}, (1.5, 2.0, 2.5)
 
 
 def network(
@@ -59,7 +45,7 @@ def angles(hidden: tuple[int, ...], activation: str, seed: int) -> list[LayerAng
 
 def gradients(neurons: Tensor, weight: Tensor) -> Tensor:
     """Return the gradients (m, p) of neurons (1, m) by a weight that they were computed from."""
-    rows = (torch.autograd.grad(each, weight, retain_graph=True)[0] for each in neurons[0])
+    rows = (torch.autograd.grad(neuron, weight, retain_graph=True)[0] for neuron in neurons[0])
     return torch.stack([row.flatten() for row in rows])
 
 
@@ -95,27 +81,23 @@ def equation_12(setting: Setting) -> Measurements:
 
 
 def theorem_3(setting: Setting) -> Measurements:
-    """Measure the mean |cos| of gradients in [m, m, m], its rate, and the share above a level."""
+    """Measure the mean |cos| of gradients and its rate in [m, m, m] and, as Figure 3, [512, m,
+    512].
+    """
+    narrow = (32, 64, 128, 256)
     for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
         by_width = [angles((width,) * 3, name, seed)[layer - 1] for width in WIDTHS]
-        yield row("cos_exponent", exponent(WIDTHS, [each.cos_mean for each in by_width]))
-        for width, each in zip(WIDTHS, by_width, strict=True):
-            yield row("cos_above", each.cos_above, width=width, at=LEVEL)
-
-
-def bottleneck(setting: Setting) -> Measurements:
-    """Measure with which power of m_b mean |cos| falls in [512, m_b, 512]: Figure 3, right."""
-    for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
-        by_width = [angles((OUTER, width, OUTER), name, seed)[layer - 1] for width in BOTTLENECKS]
-        power = exponent(BOTTLENECKS, [each.cos_mean for each in by_width])
-        yield row("bottleneck_exponent", power)
+        yield row("cos_exponent", exponent(WIDTHS, [measured.cos_mean for measured in by_width]))
+        for width, measured in zip(WIDTHS, by_width, strict=True):
+            yield row("cos_above", measured.cos_above, width=width, at=LEVEL)
+        means = [angles((512, width, 512), name, seed)[layer - 1].cos_mean for width in narrow]
+        yield row("bottleneck_exponent", exponent(narrow, means))
 
 
 def equation_18(setting: Setting) -> Measurements:
     """Measure sum (δ·n_i)² / |δ|²: the largest, which is the norm of the matrix of cosines.
 
-    Also that of δ along the output's gradient, and of few neurons after a layer that widens. The
-    rates are of the excess over 1.
+    Also that of δ along the output's gradient, and of few neurons after a layer that widens.
     """
     before = [width**2 // WIDTHS[0] for width in WIDTHS]
     for row, seed in grid(activation="tanh", seed=setting.seeds):
@@ -160,12 +142,12 @@ def corollary_2(setting: Setting) -> Measurements:
 
 def rotations(net: FeedforwardNet, moved: FeedforwardNet, x: Tensor) -> list[float]:
     """Return the mean 1 - cos between a neuron's normals in two networks, for all hidden layers."""
-    products = (gradient_products(*each) for each in ((net, x), (moved, x), (net, x, moved)))
-    means = []
-    for here, there, across in zip(*products, strict=True):
-        ends = here.diagonal() * there.diagonal()
-        means.append(float((1 - across.diagonal() / ends.sqrt()).mean()))
-    return means
+    networks = (net, x), (moved, x), (net, x, moved)
+    here, there, across = (
+        [products.diagonal() for products in gradient_products(*pair)] for pair in networks
+    )
+    dots = zip(here, there, across, strict=True)
+    return [float((1 - dot / (square * square2).sqrt()).mean()) for square, square2, dot in dots]
 
 
 def moved(net: FeedforwardNet, x: Tensor) -> FeedforwardNet:
@@ -180,9 +162,7 @@ def moved(net: FeedforwardNet, x: Tensor) -> FeedforwardNet:
 def lemma_1(setting: Setting) -> Measurements:
     """Measure the products of partial gradients in [m, m, m]: root mean square over pairs, rate.
 
-    The mean square stands beside that of Eq. (23) for normal w, |grad α (grad α)^T|_F²/m². Given a
-    neuron's a_j = grad α (grad α)^T w_j the variance is |a_j|²/m², whose largest is over Appendix
-    C's 5C²/m, with C the norm that Lemma 3 bounds.
+    Given a neuron's a_j = grad α (grad α)^T w_j the variance is |a_j|²/m².
     """
     for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
         roots = []
@@ -190,6 +170,7 @@ def lemma_1(setting: Setting) -> Measurements:
             net, x = network((width,) * 3, name, seed)
             slopes = [net.activation.derivative(z[0]) for z in layers(net, x[None])[1]]
             first, *others = gradient_products(net, x)
+            norms = [measured.jacobian_norm for measured in angles((width,) * 3, name, seed)]
             below, squares = slopes[0][:, None] * first * slopes[0], []
             for layer, products in enumerate(others, start=2):
                 apart = products[~torch.eye(width, dtype=torch.bool)]
@@ -197,7 +178,7 @@ def lemma_1(setting: Setting) -> Measurements:
                 exact = float(below.square().sum()) / width**2
                 yield row("equation_23", squares[-1], None, exact, depth=layer, width=width)
                 given = (net.weights[layer - 1] @ below).square().sum(dim=1) / width**2
-                ratio = float(given.max()) / (5 * spectral_norm(below) ** 2 / width)
+                ratio = float(given.max()) / (5 * norms[layer - 2] ** 2 / width)
                 yield row("variance_over_bound", ratio, depth=layer, width=width)
                 below = slopes[layer - 1][:, None] * products * slopes[layer - 1]
             roots.append(np.sqrt(squares))
@@ -208,18 +189,17 @@ def lemma_1(setting: Setting) -> Measurements:
 def lemma_3(setting: Setting) -> Measurements:
     """Measure |grad α (grad α)^T| and |α| in [m, m, m]: Eq. (27), and their powers of m.
 
-    C_α² is the largest |α|²/m of all layers, the sample's 1 included. For hidden layer l, the
-    paper's l - 1, the bound is L_σ² C_α² times the sum over k < l of (9 L_σ²)^k. The last line of
-    Eq. (27) has l (9 L_σ²)^l for that sum, which is no less only if 9 L_σ² >= 1.
+    C_α² is the largest |α|²/m of all layers. The last line of Eq. (27) prints l (9 L_σ²)^l for a
+    sum.
     """
     for row, name, seed in grid(activation=(*ACTIVATIONS, "sigmoid"), seed=setting.seeds):
         norms, lengths = [], []
         for width in WIDTHS:
             net, x = network((width,) * 3, name, seed)
             slope, _ = theory.slope_bounds(net.activation)
-            squares = [float(each.square().mean()) for each in layers(net, x[None])[0]]
+            squares = [float(alpha.square().mean()) for alpha in layers(net, x[None])[0]]
             lengths.append(np.sqrt(np.multiply(squares[1:], width)))
-            norms.append([each.jacobian_norm for each in angles((width,) * 3, name, seed)])
+            norms.append([measured.jacobian_norm for measured in angles((width,) * 3, name, seed)])
             for layer, norm in enumerate(norms[-1], start=1):
                 size, base = slope**2 * max(squares), 9 * slope**2
                 printed, right = layer * base**layer, sum(base**k for k in range(layer))
@@ -231,16 +211,13 @@ def lemma_3(setting: Setting) -> Measurements:
 
 
 def equation_24(setting: Setting) -> Measurements:
-    """Measure |grad α (grad α)^T| in [m, m, m] over the sum of Eq. (24), whose norms are measured.
-
-    |dα/dW|² is the largest σ'² times |α|²/m of the layer before, dα/dα is σ' W/sqrt(m).
-    """
+    """Measure |grad α (grad α)^T| in [m, m, m] over the sum of Eq. (24), of measured norms."""
     widths = (WIDTHS[0], WIDTHS[2])
     for row, name, seed, width in grid(activation=ACTIVATIONS, seed=setting.seeds, width=widths):
         net, x = network((width,) * 3, name, seed)
         inputs, sums = layers(net, x[None])
-        total, every = 0.0, zip(angles((width,) * 3, name, seed), inputs, sums, strict=False)
-        for layer, (measured, alpha, z) in enumerate(every, start=1):
+        total, hidden = 0.0, zip(angles((width,) * 3, name, seed), inputs, sums, strict=False)
+        for layer, (measured, alpha, z) in enumerate(hidden, start=1):
             slopes = net.activation.derivative(z[0])
             through = net.scale(layer) * slopes[:, None] * net.weights[layer - 1]
             by_weights = float(slopes.abs().max() ** 2 * alpha.square().mean())
@@ -263,16 +240,14 @@ def equation_26(setting: Setting) -> Measurements:
         slope, _ = theory.slope_bounds(net.activation)
         square = float(inputs[1].square().mean())
         yield row("equation_26", value, None, slopes.abs().max() ** 2 * square)
-        c = math.sqrt(square) / 2
-        b = c * math.sqrt(wide)
-        bounds = c**2 + b**2 / wide, (c + b / math.sqrt(wide)) ** 2
-        yield row("equation_26_bound", value, *(slope**2 * each for each in bounds))
+        # C_α² + B_α²/m as printed, and the square of C_α + B_α/sqrt(m)
+        yield row("equation_26_bound", value, slope**2 * square / 2, slope**2 * square)
 
 
 def lemma_4(setting: Setting) -> Measurements:
     """Measure how often |W| is above 3 sqrt(m), for W of (m, m), and of (m, 64) with m < 64."""
     rng = generator(setting.seeds[0], "init")
-    for statement, d in (("lemma_4", None), ("lemma_4_long_inputs", INPUTS)):
+    for statement, d in (("lemma_4", None), ("lemma_4_long_inputs", 64)):
         for row, m in grid(width=COUNTS[:-1], d=d):
             norms = _norms(rng, DRAWS // m, m, d or m)
             above, allowed = np.mean(norms > 3 * math.sqrt(m)), 2 * math.exp(-m / 2)
@@ -282,10 +257,9 @@ def lemma_4(setting: Setting) -> Measurements:
 def equation_28(setting: Setting) -> Measurements:
     """Measure how often |A| is above sqrt(m_a) + sqrt(m_b) + t, and its mean over those roots."""
     rng = generator(setting.seeds[0], "init")
-    for (rows, columns), draws in SHAPES.items():
+    for draws, rows, columns in ((2000, 1, 1), (1000, 8, 64), (500, 64, 64), (100, 256, 256)):
         norms, roots = _norms(rng, draws, rows, columns), math.sqrt(rows) + math.sqrt(columns)
-        keys = {"width": rows, "d": columns, "n": draws}
-        for row, t in grid(**keys, at=ABOVE):
+        for row, t in grid(width=rows, d=columns, n=draws, at=(1.5, 2.0, 2.5)):
             yield row("equation_28", np.mean(norms > roots + t), 2 * math.exp(-(t**2) / 2))
         yield row("equation_28_mean", norms.mean() / roots, at=None)
 
@@ -305,17 +279,13 @@ def lengths(setting: Setting) -> Measurements:
 
 
 def cross_term(setting: Setting) -> Measurements:
-    """Measure Appendix D's term of both layers over Eq. (36), and that of the last layer, 0.
-
-    By dense Hessians, for a change of norm 1 in all: half of the norm of the mixed block.
-    """
+    """Measure Appendix D's term of both layers over Eq. (36), and that of the last layer, 0."""
     for row, seed, name in grid(seed=setting.seeds, activation=ACTIVATIONS, width=FEW):
         rng = generator(seed, "init")
         net = draw_network(3, [FEW, FEW], activation=name, generator=rng)
         x = torch.from_numpy(rng.standard_normal(3))
         expansion = Expansion(net, x)
-        columns = torch.eye(expansion.size, dtype=torch.float64)
-        hessian = torch.stack([expansion.hessian_product(column) for column in columns])
+        hessian = torch.autograd.functional.hessian(expansion.value, expansion.origin)  # type: ignore[no-untyped-call]
         mixed = float(torch.linalg.matrix_norm(hessian[-FEW:, :-FEW], 2)) / 2
         norm = layer_angles(net, x[None])[-1].jacobian_norm
         yield row("cross_term", mixed / math.sqrt(norm / FEW))

@@ -1,41 +1,26 @@
-"""Eigenvalues of many samples' kernels: Proposition 2.2, Theorem 5.1, what inputs do to kappa.
-
-And activations other than ReLU, of which Section 7 expects similar results, at infinite width.
-"""
+"""Eigenvalues of many samples' kernels: Proposition 2.2, Theorem 5.1, Section 7, and inputs."""
 
 import math
-from collections import defaultdict
 from functools import partial
 
 import numpy as np
 import torch
-from scipy.spatial.distance import squareform
+from scipy.linalg import block_diag
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
 from ntk_conditioning.claim_experiments.numerics import at_angle, exponent, network, on_sphere
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, draw_weights, linear_factor
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.condition_numbers import (
-    Conditioning,
-    UnresolvedError,
-    conditioning,
-    conditioning_from_factor,
-)
+from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.theory import liu2023relu as theory
 from ntk_conditioning.theory.sphere import unit_rows
 
 ANGLES = (1e-1, 1e-2, 1e-3, 1e-4)
-SCALES = (0.1, 1.0, 10.0)
 N = 32
-#: Numbers of samples on the sphere, and dimensions over samples: the Gram matrix has full rank.
-NUMBERS = (32, 128, 512)
-RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])
-SPIKE = 2.0  # the ratio at which the spike and the bulk are measured
-
+RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])  # dimensions over samples on the sphere
 OTHERS = (
     *("leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus"),
     *("normalized_gelu", "normalized_sigmoid", "normalized_softplus"),
@@ -49,7 +34,7 @@ def close_rows(setting: Setting) -> Measurements:
         lows, kappas = [], []
         for angle in ANGLES:
             b = _rows(seed, N, 4 * N, angle)
-            low, high = _extremes(conditioning_from_factor(b))
+            high, *_, low = np.linalg.svd(b, compute_uv=False) ** 2
             lows.append(low)
             kappas.append(high / low)
             norms = np.linalg.norm(b, axis=1)
@@ -60,19 +45,13 @@ def close_rows(setting: Setting) -> Measurements:
         yield row("close_rows_lambda_min_exponent", exponent(ANGLES, lows))
         yield row("close_rows_kappa_exponent", exponent(ANGLES, kappas))
     for row, angle in grid(n=2, d=8, at=ANGLES):  # two rows of one norm attain the bound
-        low, _ = _extremes(conditioning_from_factor(_rows(1, 2, 8, angle, norm=1.3)))
-        yield row(
-            "close_rows_lambda_min_over_bound", low / theory.lambda_min_bound(1.3, 1.3, angle)
-        )
+        low = np.linalg.svd(unit_rows(_rows(1, 2, 8, angle)), compute_uv=False)[-1] ** 2
+        yield row("close_rows_lambda_min_over_bound", low / theory.lambda_min_bound(1, 1, angle))
 
 
 def row_norms(setting: Setting) -> Measurements:
-    """Measure Appendix B's c <= λ_max <= C for rows of norms from c to C, at several scales.
-
-    Orthogonal rows of one norm attain the bound c² from below, parallel rows the sum of all squared
-    norms from above.
-    """
-    for row, seed, scale in grid(n=N, seed=setting.seeds, at=SCALES):
+    """Measure Appendix B's c <= λ_max <= C for rows of norms from c to C, at several scales."""
+    for row, seed, scale in grid(n=N, seed=setting.seeds, at=(0.1, 1.0, 10.0)):
         rows = scale * _rows(seed, N, 4 * N)
         lengths = np.linalg.norm(rows, axis=1)
         for kind, b in (
@@ -89,10 +68,8 @@ def row_norms(setting: Setting) -> Measurements:
 def shallow(setting: Setting) -> Measurements:
     """Measure Theorem 5.1: the kernel G * (1 - theta/pi) of Eq. (12)'s network beside G.
 
-    Only the first layer is trained. Lemma D.3 is on the entries' factor P. With ones on P's
-    diagonal, λ_min(G * P) >= λ_min(G) and λ_max(G * P) <= λ_max(G) (Schur). A sample at right
-    angles to all others is an eigenvector of both: the longest has λ_max, the shortest λ_min. With
-    more samples than dimensions G is singular, and λ_min is measured in units of its rounding.
+    A sample at right angles to all others is an eigenvector of both. With more samples than
+    dimensions G is singular, and λ_min is measured in units of its rounding.
     """
     for row, seed in grid(activation="relu", depth=1, n=N, seed=setting.seeds):
         crowded = conditioning(_shallow(_rows(seed, N, N // 4)))
@@ -104,16 +81,12 @@ def shallow(setting: Setting) -> Measurements:
             ("close", _rows(seed, N, 2 * N, 1e-3)),
             ("far", _rows(seed, N, 16 * N)),
             ("orthogonal", np.eye(N)),
-            ("longest_apart", _with_one_apart(random, 10.0)),
-            ("shortest_apart", _with_one_apart(random, 0.1)),
+            ("longest_apart", block_diag(10.0, random[1:])),
+            ("shortest_apart", block_diag(0.1, random[1:])),
         ):
-            extremes = (_extremes(conditioning(k)) for k in (_shallow(x), x @ x.T))
-            low, high = (ours / theirs for ours, theirs in zip(*extremes, strict=True))
-            for quantity, ratio in (
-                ("lambda_min", low),
-                ("lambda_max", high),
-                ("kappa", high / low),
-            ):
+            low, high = (np.linalg.eigvalsh(_shallow(x)) / np.linalg.eigvalsh(x @ x.T))[[0, -1]]
+            ratios = {"lambda_min": low, "lambda_max": high, "kappa": high / low}
+            for quantity, ratio in ratios.items():
                 yield row(f"shallow_{kind}_{quantity}_over_gram", ratio, d=x.shape[1])
 
 
@@ -123,74 +96,58 @@ def _shallow(x: Array) -> Array:
     return np.asarray(x @ x.T * (1 - angles / math.pi))
 
 
-def _with_one_apart(x: Array, length: float) -> Array:
-    """Return samples (n, d + 1), the first of that length and at right angles to all others."""
-    apart = np.pad(x, ((0, 0), (0, 1)))
-    apart[0] = 0.0
-    apart[0, -1] = length
-    return apart
-
-
-def inputs(setting: Setting) -> Measurements:
-    """Measure what the inputs' dimension, norms and number do to kappa."""
-    for seed in setting.seeds[:3]:  # of many samples, and alike
-        yield from _dimensions(setting, seed)
-    width, d, many, few = 8, 5, 8 * N, 2 * N
-    for seed in setting.seeds:
-        yield from _linear(setting, seed)
-        x = generator(seed, "data").standard_normal((many, d))
-        for row, depth in grid(activation="relu", n=many, d=d, seed=seed, depth=setting.depths):
-            gaussian, on_unit_sphere = (
-                _kappa(infinite.ntk(each, depth=depth, activation="relu"))
-                for each in (x, unit_rows(x))
-            )
-            yield row("norms_kappa_ratio", gaussian / on_unit_sphere)
-        # more samples than width times dimension
-        mlp = network(seed, d, depth=1, width=width, activation="relu")
-        rank = conditioning(ntk(mlp, torch.from_numpy(x[:few])).numpy()).numerical_rank
-        row = partial(Measurement, activation="relu", depth=1, width=width, n=few, d=d, seed=seed)
-        yield row("shallow_rank", rank, few, width * d)
-
-
-def _dimensions(setting: Setting, seed: int) -> Measurements:
+def dimensions(setting: Setting) -> Measurements:
     """Compare ReLU networks with the Gram matrix for n samples on the sphere of dimension d.
 
-    Correlations of a ReLU network's gradients have a mean c > 0 even for inputs at right angles.
-    Its kernel has one eigenvalue of about 1 + (n - 1) c, the spike, and a bulk that is better
-    conditioned than the Gram matrix: kappa is smaller until n makes the spike larger.
+    Gradients have a mean cosine c > 0: the kernel has one eigenvalue of about 1 + (n - 1) c, the
+    spike.
     """
-    for row, n in grid(activation="relu", n=NUMBERS, seed=seed):
+    # of many samples, and alike for all seeds
+    for row, seed, n in grid(activation="relu", seed=setting.seeds[:3], n=(32, 128, 512)):
         by_ratio = []
         for ratio in RATIOS:
             x = unit_rows(_rows(seed, n, int(ratio * n)))
-            gram, kappas = _kappa(x @ x.T), []
-            for kernels in along_depth(x, depths=setting.depths, activation="relu"):
-                kernel = conditioning(np.eye(n) + squareform(kernels.ntk.pairs))
-                keys = {"depth": kernels.depth, "d": x.shape[1], "at": ratio}
-                low, high = _extremes(kernel)
+            gram, kappas = np.linalg.cond(x @ x.T), []
+            for depth in setting.depths:
+                keys = {"depth": depth, "d": x.shape[1], "at": ratio}
+                kernel = infinite.ntk(x, depth=depth, activation="relu") / (depth + 1)
+                low, *_, second, high = np.linalg.eigvalsh(kernel)
                 kappas.append(high / low / gram)
                 yield row("sphere_kappa_over_gram", kappas[-1], **keys)
-                if ratio == SPIKE:
-                    c = math.cos(float(theory.gradient_angle(math.pi / 2, kernels.depth)))
+                if ratio == 2.0:
+                    c = math.cos(float(theory.gradient_angle(math.pi / 2, depth)))
                     yield row("sphere_spike", high, None, 1 + (n - 1) * c, **keys)
-                    assert kernel.eigenvalues is not None  # of so few samples all are computed
-                    bulk = float(kernel.eigenvalues[1]) / low
-                    yield row("sphere_bulk_over_gram", bulk / gram, **keys)
+                    yield row("sphere_bulk_over_gram", second / low / gram, **keys)
             by_ratio.append(kappas)
         for depth, values in zip(setting.depths, np.transpose(by_ratio), strict=True):
             flip = np.exp(np.interp(0.0, np.log(values), np.log(RATIOS)))
             yield row("sphere_flip", flip, depth=depth)
 
 
-def _linear(setting: Setting, seed: int) -> Measurements:
-    """Condition linear networks of finite width on orthonormal samples, n and d varied apart.
+def inputs(setting: Setting) -> Measurements:
+    """Measure what norms do to kappa, and the rank of more samples than width times dimension."""
+    width, d, few = 8, 5, 2 * N
+    for seed in setting.seeds:
+        x = generator(seed, "data").standard_normal((8 * N, d))
+        for row, depth in grid(activation="relu", n=8 * N, d=d, seed=seed, depth=setting.depths):
+            gaussian, on_unit_sphere = (
+                np.linalg.cond(infinite.ntk(samples, depth=depth, activation="relu"))
+                for samples in (x, unit_rows(x))
+            )
+            yield row("norms_kappa_ratio", gaussian / on_unit_sphere)
+        mlp = network(seed, d, depth=1, width=width, activation="relu")
+        rank = conditioning(ntk(mlp, torch.from_numpy(x[:few])).numpy()).numerical_rank
+        row = partial(Measurement, activation="relu", depth=1, width=width, n=few, d=d, seed=seed)
+        yield row("shallow_rank", rank, few, width * d)
 
-    Their kernels' law depends on the samples through the Gram matrix alone, as Gaussian weights
-    look the same from all directions: here it is the identity, whatever d.
-    """
-    logs: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    keys = {"at": (1, 16), "n": (8, N), "width": setting.widths, "seed": seed}
-    for row, ratio, n, width in grid(**keys):
+
+def linear(setting: Setting) -> Measurements:
+    """Condition linear networks of finite width on orthonormal samples, n and d varied apart."""
+    logs: dict[tuple[int, int], list[tuple[float, float]]] = {
+        (seed, depth): [] for seed in setting.seeds for depth in setting.depths
+    }
+    keys = {"at": (1, 16), "n": (8, N), "width": setting.widths, "seed": setting.seeds}
+    for row, ratio, n, width, seed in grid(**keys):
         d, init = ratio * n, generator(seed, "init")
         x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
         # networks share their weights
@@ -199,12 +156,11 @@ def _linear(setting: Setting, seed: int) -> Measurements:
         )
         for depth in setting.depths:
             mlp = MLP((*hidden[:depth], last), activations.get("linear"))
-            factor = linear_factor(mlp, torch.from_numpy(x.T.copy()))
-            if (kappa := conditioning((factor @ factor.T).numpy()).kappa) is not None:
-                yield row("linear_kappa_over_gram", kappa, depth=depth, d=d)
-                if width >= 8 * n * depth:
-                    logs[depth].append((n / width, math.log(kappa)))
-    for depth, values in logs.items():
+            kappa = np.linalg.cond(linear_factor(mlp, torch.from_numpy(x.T.copy())).numpy()) ** 2
+            yield row("linear_kappa_over_gram", kappa, depth=depth, d=d)
+            if width >= 8 * n * depth:
+                logs[seed, depth].append((n / width, math.log(kappa)))
+    for (seed, depth), values in logs.items():
         if len(values) > 2:
             power = exponent(*zip(*values, strict=True))
             yield Measurement("linear_log_kappa_exponent", power, depth=depth, seed=seed)
@@ -225,28 +181,9 @@ def other_activations(setting: Setting) -> Measurements:
                 yield row("other_separation", phi / CLOSE, at=CLOSE)
 
 
-def _extremes(conditioned: Conditioning) -> tuple[float, float]:
-    """Return the smallest and the largest eigenvalue of a kernel, which must be resolved."""
-    if conditioned.kappa is None:
-        raise UnresolvedError("the smallest eigenvalue of an experiment's kernel is not resolved")
-    return conditioned.lambda_max / conditioned.kappa, conditioned.lambda_max
-
-
-def _kappa(kernel: Array) -> float:
-    low, high = _extremes(conditioning(kernel))
-    return high / low
-
-
-def _rows(
-    seed: int, n: int, d: int, angle: float | None = None, *, norm: float | None = None
-) -> Array:
-    """Return Gaussian rows (n, d), the second at an ``angle`` to the first and of norm 1.3.
-
-    With a ``norm``, the first row has that one.
-    """
+def _rows(seed: int, n: int, d: int, angle: float | None = None) -> Array:
+    """Return Gaussian rows (n, d); with an ``angle`` the second is that far from the first."""
     rows = generator(seed, "data").standard_normal((n, d)) / math.sqrt(d)
-    if norm is not None:
-        rows[0] *= norm / np.linalg.norm(rows[0])
     if angle is not None:
         rows[1] = 1.3 * at_angle(rows[0] / np.linalg.norm(rows[0]), rows[1], angle)
     return rows

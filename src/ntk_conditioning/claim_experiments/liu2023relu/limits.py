@@ -1,19 +1,11 @@
 """Networks of growing width against the limits of Theorems 3.1, 4.1 and 4.4, and random matrices.
 
-At each width the deviation from the limit is taken over pairs of samples and seeds; how it falls
-with the width, and what it is at the largest, tells whether the limit is right. Gaussian matrices
-are those of Lemmas C.1, D.1, D.2 and D.3, and Eqs. (46) and (47).
-
-Theorem 4.5 ends at a pair so close that no unit tells it apart. A pair at angle theta lies on both
-sides of m theta/pi of m units' hyperplanes. Below one, the network is linear between the two: its
-gradient angle is theta times a constant near 1, and kappa grows as theta^-2 like the Gram matrix's,
-while at infinite width it grows as theta^-1.
+The paper's claims say which measured, printed and corrected values are compared.
 """
 
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -39,32 +31,25 @@ from ntk_conditioning.theory import liu2023relu as theory
 D = 8
 ANGLES = np.radians([10.0, 30.0, 60.0, 90.0, 120.0, 160.0])
 PAIR = 0  # the pair whose deltas are compared
-COPIES = 2  # networks for each seed of the setting, of which a deviation is the root mean square
-DEVIATIONS = ("embedding_norm", "embedding_angle", "gradient_angle", "entries")
 NOISY, NOISY_WIDTHS, DRAWS = 2.5, (32, 64, 128), 8000  # radians; networks for each seed
 
 #: Close pairs: samples, their dimension, and angles.
-CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, [float(at) for at in np.geomspace(1e-7, 1.0, 15)]
+CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, np.geomspace(1e-7, 1.0, 15).tolist()
+#: The samples by the angle between the first and the last.
+CLOSE_ROWS = {at: [*range(CLOSE_N - 1), CLOSE_N - 1 + k] for k, at in enumerate(CLOSE_ANGLES)}
 
-#: Descent: samples, their dimension, width, steps, norm of the residuals, and steps over 1 / λ_max.
-FEW, FEW_D, WIDTH, STEPS, SMALL, SIZES = 8, 16, 256, 20, 1e-4, (0.5, 1.0)
+#: Descent: samples, their dimension, width and steps.
+FEW, FEW_D, WIDTH, STEPS = 8, 16, 256, 20
 
-HEIGHTS, COLUMNS, GRAMS = (128, 512, 2048), 32, 100  # of Gaussian matrices, for each seed
-UNITS, MATRICES = (256, 1024, 4096), 8  # and those of Lemmas D.1 to D.3
-TRIALS = 4000
+HEIGHTS, COLUMNS = (128, 512, 2048), 32  # of Gaussian matrices
+UNITS = (256, 1024, 4096)  # of Lemmas D.1 to D.3
 
 
 def networks(setting: Setting) -> Measurements:
-    """Measure norms, angles and kernels of linear and ReLU networks at every width.
-
-    Printed and corrected limits: of the gradient's norm by Theorems 3.1 and 4.4 and by Eqs. (21)
-    and (39) of their proofs; of the kernel by Corollary 3.2, of a ReLU network its diagonal; and of
-    the cosine of delta_1(x) and delta_1(z) of a pair by Eq. (36), whose product runs to l' = L + 1,
-    and Eq. (37), to L - 1. The paper defines no theta^(L+1); here it is one more step of Eq. (9).
-    """
+    """Measure norms, angles and kernels of linear and ReLU networks at every width."""
     kinds, widths = list(itertools.product(("linear", "relu"), setting.depths)), setting.widths
     values: dict[tuple[str, int, str, int], list[float]] = defaultdict(list)
-    for width, number in itertools.product(widths, _numbers(setting, COPIES)):
+    for width, number in itertools.product(widths, _numbers(setting, 2)):
         x = _pairs(number)
         # networks share their weights, of which the deepest have millions
         deepest = network(number, D, depth=max(setting.depths), width=width, activation="linear")
@@ -82,7 +67,7 @@ def networks(setting: Setting) -> Measurements:
             for width in widths:
                 value = rms(values[activation, depth, name, width])
                 yield row(f"{activation}_{name}", value, printed, right, width=width)
-        for name in DEVIATIONS:
+        for name in ("embedding_norm", "embedding_angle", "gradient_angle", "entries"):
             deviations = [rms(values[activation, depth, name, width]) for width in widths]
             yield row(f"{activation}_{name}_exponent", exponent(widths, deviations))
         if activation == "relu":
@@ -94,9 +79,9 @@ def networks(setting: Setting) -> Measurements:
                 yield row("delta_cosine", mean, one_more, product, width=width, at=at)
 
 
-def _numbers(setting: Setting, copies: int) -> Iterator[int]:
-    """Yield the seeds of ``copies`` draws for each seed of the setting."""
-    return (seed + 1000 * copy for seed in setting.seeds for copy in range(copies))
+def _numbers(setting: Setting, copies: int) -> list[int]:
+    """Return the seeds of ``copies`` draws for each seed of the setting."""
+    return [seed + 1000 * copy for seed in setting.seeds for copy in range(copies)]
 
 
 def _measured(mlp: MLP, x: Array) -> dict[str, float]:
@@ -141,43 +126,27 @@ def _angles(k: Array) -> Array:
 
 
 def gradients(setting: Setting) -> Measurements:
-    """Measure Eqs. (32) and (33) beside automatic differentiation, with two recursions of α̃.
-
-    The signs of α̃ decide which units pass a gradient on. Section 2 defines α̃^(l) by α^(l-1); the
-    proof of Theorem 4.4 recalls it as W^(l) α̃^(l-1), without the activation.
-    """
+    """Measure Eqs. (32) and (33) beside automatic differentiation, with two recursions of α̃."""
     width, depth = 32, 3
     for row, seed in grid(activation="relu", depth=depth, width=width, d=D, seed=setting.seeds):
-        x, mlp = _pairs(seed)[:1], network(seed, D, depth=depth, width=width, activation="relu")
+        x = torch.from_numpy(_pairs(seed)[:1])
+        mlp = network(seed, D, depth=depth, width=width, activation="relu")
         weights = tuple(weight.clone().requires_grad_() for weight in mlp.weights)
-        output = forward(MLP(weights, mlp.activation), torch.from_numpy(x))
-        exact = [slope.numpy() for slope in torch.autograd.grad(output.sum(), weights)]
-        for name, rectified in (("gradient_formula", True), ("gradient_formula_printed", False)):
-            formula = _outer_products([weight.numpy() for weight in mlp.weights], x[0], rectified)
-            ours, right = (np.concatenate([*map(np.ravel, each)]) for each in (formula, exact))
-            yield row(name, np.linalg.norm(ours - right) / np.linalg.norm(right))
-
-
-def _outer_products(weights: list[Array], x: Array, rectified: bool) -> list[Array]:
-    """Return the gradients by all weights of Eqs. (32) and (33)."""
-    scale = math.sqrt(2 / len(weights[0]))
-    alphas, before, signs = [x], x, []
-    for weight in weights[:-1]:
-        before = scale * weight @ (alphas[-1] if rectified else before)
-        signs.append(before >= 0)
-        alphas.append(np.maximum(scale * weight @ alphas[-1], 0))
-    deltas = [np.ones(1)]
-    for weight, sign in zip(weights[:0:-1], signs[::-1], strict=True):
-        deltas.append(scale * (deltas[-1] @ weight) * sign)
-    return [np.outer(delta, alpha) for delta, alpha in zip(deltas[::-1], alphas, strict=True)]
+        exact = torch.autograd.grad(forward(MLP(weights, mlp.activation), x).sum(), weights)
+        norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in exact))
+        alphas = gradient_factors(mlp, x).alphas
+        # α̃^(l) is W^(l) α^(l-1) in Section 2, but W^(l) α̃^(l-1) in the proof of Theorem 4.4
+        for name, before in (("gradient_formula", "relu"), ("gradient_formula_printed", "linear")):
+            signs = gradient_factors(MLP(mlp.weights, activations.get(before)), x).alphas
+            delta, error = torch.ones(1, dtype=torch.float64), 0.0
+            for layer in range(depth, -1, -1):
+                error += float((torch.outer(delta, alphas[layer][0]) - exact[layer]).square().sum())
+                delta = math.sqrt(2 / width) * (delta @ mlp.weights[layer]) * (signs[layer][0] > 0)
+            yield row(name, math.sqrt(error) / norm)
 
 
 def noise(setting: Setting) -> Measurements:
-    """Measure m times the mean, over networks, of <α^(l)(x), α^(l)(z)> less its limit.
-
-    In the first layer the mean is the limit. The second layer's is taken exactly, given the first
-    (Lemma D.2), so that few networks suffice.
-    """
+    """Measure m times the mean, over networks, of <α^(l)(x), α^(l)(z)> less its limit."""
     first, second = (float(np.cos(theory.embedding_angle(NOISY, layer))) for layer in (1, 2))
     for seed in setting.seeds:
         rng, means = generator(seed, "init"), []
@@ -198,60 +167,51 @@ def noise(setting: Setting) -> Measurements:
 def close_pairs(setting: Setting) -> Measurements:
     """Measure gradient angles and kappa as one pair of N samples comes closer.
 
-    ``separation`` is phi / theta_in beside Theorem 4.4's. Only resolved kappas are
-    yielded; their exponent is that of angles so small that it has settled.
+    A pair at angle theta lies on both sides of m theta/pi of m units' hyperplanes. Below one, the
+    network is linear between the two, and kappa grows as theta^-2 like the Gram matrix's.
     """
     depths = sorted({min(setting.depths), max(setting.depths)})
     keys = {"activation": "relu", "n": CLOSE_N, "d": CLOSE_D}
     for row, depth, seed in grid(**keys, depth=depths, seed=setting.seeds):
-        x = on_sphere(seed, CLOSE_N, CLOSE_D)
-        moving = np.array([at_angle(x[0], x[1], at) for at in CLOSE_ANGLES])
-        kappas: dict[float, float | None] = {}
-        for at, second in zip(CLOSE_ANGLES, moving, strict=True):
-            x[1] = second  # which alone moves
-            kappas[at] = conditioning(infinite.ntk(x, depth=depth, activation="relu")).kappa
-            if (gram := conditioning_from_factor(x).kappa) is not None:
+        first, second, *others = on_sphere(seed, CLOSE_N, CLOSE_D)
+        moving = [at_angle(first, second, at) for at in CLOSE_ANGLES]
+        x = np.array([first, *others, *moving])
+        for at, rows in CLOSE_ROWS.items():
+            if (gram := conditioning_from_factor(x[rows]).kappa) is not None:
                 yield row("gram_kappa", gram, at=at)
-        yield from _resolved(kappas, row, largest=1e-2)
-        rest, still = np.delete(x, 1, axis=0), np.tile(x[0], (len(moving), 1))
+        kernel = infinite.ntk(x, depth=depth, activation="relu")
+        yield from _resolved_kappas(kernel, row, largest=1e-2)
+        pairs = torch.from_numpy(np.array([[first] * len(moving), moving]))
         for width in setting.widths:
             mlp = network(seed, CLOSE_D, depth=depth, width=width, activation="relu")
-            kernel = ntk(mlp, torch.from_numpy(np.concatenate([rest, moving]))).numpy()
-            angles = pair_angle(mlp, torch.from_numpy(still), torch.from_numpy(moving)).tolist()
-            for number, (at, phi) in enumerate(zip(CLOSE_ANGLES, angles, strict=True)):
+            for at, phi in zip(CLOSE_ANGLES, pair_angle(mlp, *pairs).tolist(), strict=True):
                 printed = float(theory.gradient_angle(at, depth)) / at
                 yield row("separation", phi / at, printed, at=at, width=width)
-                chosen = [*range(CLOSE_N - 1), CLOSE_N - 1 + number]
-                kappas[at] = conditioning(kernel[np.ix_(chosen, chosen)]).kappa
-            yield from _resolved(kappas, partial(row, width=width), largest=0.05 / (width * depth))
+            kernel, of_width = ntk(mlp, torch.from_numpy(x)).numpy(), partial(row, width=width)
+            yield from _resolved_kappas(kernel, of_width, largest=0.05 / (width * depth))
 
 
-def _resolved(
-    kappas: dict[float, float | None], row: partial[Measurement], *, largest: float
-) -> Measurements:
+def _resolved_kappas(kernel: Array, row: partial[Measurement], *, largest: float) -> Measurements:
     """Yield kappas, and the exponent with which they grow as angles fall, below the ``largest``."""
-    resolved = {at: kappa for at, kappa in kappas.items() if kappa is not None}
-    for at, kappa in resolved.items():
-        yield row("separation_kappa", kappa, at=at)
-    close = {at: kappa for at, kappa in resolved.items() if at < largest}
+    close = {}
+    for at, rows in CLOSE_ROWS.items():
+        if (kappa := conditioning(kernel[np.ix_(rows, rows)]).kappa) is not None:
+            yield row("separation_kappa", kappa, at=at)
+            if at < largest:
+                close[at] = kappa
     if len(close) > 2:
         yield row("separation_kappa_exponent", exponent(list(close), list(close.values())))
 
 
 def slowest_descent(setting: Setting) -> Measurements:
-    """Measure the rate of the loss L = |f - y|²/2 over those of Section 6, and over the exact one.
-
-    Those are (1 - η λ_min/2)^t and, for η = 1/λ_max, the (1 - 1/κ)^t of Eq. (13). Labels differ
-    from the outputs by a little of the kernel's last eigenvector, so that weights hardly move, and
-    each step multiplies the residuals by 1 - η λ_min: descent as slow as it can be.
-    """
+    """Measure the rate of the loss |f - y|²/2 over those of Section 6, and over the exact one."""
     keys = {"width": WIDTH, "n": FEW, "d": FEW_D}
     for row, seed, depth in grid(**keys, seed=setting.seeds, depth=setting.depths):
         x = torch.from_numpy(on_sphere(seed, FEW, FEW_D))
         mlp = network(seed, FEW_D, depth=depth, width=WIDTH, activation="relu")
         values, vectors = np.linalg.eigh(ntk(mlp, x).numpy())
-        y = forward(mlp, x) + SMALL * torch.from_numpy(vectors[:, 0].copy())
-        for size in SIZES:
+        y = forward(mlp, x) + 1e-4 * torch.from_numpy(vectors[:, 0].copy())
+        for size in (0.5, 1.0):  # of a step, over 1 / λ_max
             step = size / values[-1]
             losses = descent_losses(mlp, x, y, step=step, steps=STEPS)
             rate = math.log(losses[-1] / losses[0]) / STEPS
@@ -263,28 +223,22 @@ def slowest_descent(setting: Setting) -> Measurements:
 
 
 def gaussian_gram(setting: Setting) -> Measurements:
-    """Measure how A^T A / m of Lemma C.1 approaches the identity, entry by entry.
-
-    And the probability that Eq. (47) bounds, of a diagonal entry and eps of 1, 1.5 and 2 of its
-    standard deviations: Chebyshev's inequality divides the variance by eps², Eq. (47) by eps.
-    """
+    """Measure how A^T A / m of Lemma C.1 approaches the identity, and Eq. (47)'s probability."""
     deviations, identity = [], np.eye(COLUMNS)
     off = identity == 0
     for row, m in grid(width=HEIGHTS, d=COLUMNS):
-        rngs = (generator(number, "init") for number in _numbers(setting, GRAMS))
+        rngs = (generator(number, "init") for number in _numbers(setting, 100))
         samples = (rng.standard_normal((m, COLUMNS)) for rng in rngs)
         entries = np.array([a.T @ a / m - identity for a in samples])
         deviations.append(rms(entries))
         yield row("gaussian_gram_diagonal_variance", rms(entries[:, ~off]) ** 2, 2 / m)
         yield row("gaussian_gram_off_diagonal_variance", rms(entries[:, off]) ** 2, 1 / m)
     yield Measurement("gaussian_gram_exponent", exponent(HEIGHTS, deviations), d=COLUMNS)
-    m = 256
-    variance = 2 / m
-    ratios = generator(setting.seeds[0], "init").chisquare(m, size=TRIALS) / m
-    for row, eps in grid(width=m, n=TRIALS, at=np.array([1.0, 1.5, 2.0]) * math.sqrt(variance)):
-        yield row(
-            "chebyshev", np.mean(np.abs(ratios - 1) >= eps), variance / eps, variance / eps**2
-        )
+    m, trials, variance = 256, 4000, 2 / 256
+    ratios = generator(setting.seeds[0], "init").chisquare(m, size=trials) / m
+    for row, eps in grid(width=m, n=trials, at=np.array([1.0, 1.5, 2.0]) * math.sqrt(variance)):
+        share = np.mean(np.abs(ratios - 1) >= eps)
+        yield row("chebyshev", share, variance / eps, variance / eps**2)
 
 
 def lemmas(setting: Setting) -> Measurements:
@@ -300,7 +254,7 @@ def lemmas(setting: Setting) -> Measurements:
         off_diagonal = []
         for q in UNITS:
             draws = []
-            for number in _numbers(setting, MATRICES):
+            for number in _numbers(setting, 8):
                 rng = generator(number, "init")
                 w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
                 z1, z2 = w @ v1, w @ v2

@@ -1,8 +1,6 @@
 """Two samples and ReLU networks of infinite width: angles of embeddings and gradients, and kappa.
 
-The g of Eq. (8): Proposition A.1, Theorem A.2 and Corollary 4.3; gradients: Figure 1, Theorem 4.5,
-Remark 4.6 and Section 7; kappa: Theorem 5.2 and the Eq. (44) of its proof. `theory` sums 1 - cos,
-so that angles whose cosine is 1 in floats can be tried.
+`theory` sums 1 - cos, so that angles whose cosine is 1 in floats can be tried.
 """
 
 import math
@@ -22,8 +20,6 @@ STARTS = (0.1, 1.0, 3.0)
 INPUT_ANGLES = np.radians(np.linspace(0.05, 179.95, 3599))
 DEEP, APART = (100, 1_000, 10_000), (10.0, 60.0, 90.0)
 SAMPLES = 10
-SMALL = (1e-1, 1e-2, 1e-4, 1e-6)
-DEGREES = (10.0, 30.0, 45.0, 60.0, 66.0, 70.0, 80.0, 95.0, 100.0, 110.0, 130.0, 150.0, 170.0)
 UNEQUAL = 3.0  # ratio of two samples' norms
 
 
@@ -33,9 +29,8 @@ def g_properties(setting: Setting) -> Measurements:
     yield Measurement("g_slope_min", np.min(np.diff(values) / np.diff(GRID)))
     yield Measurement("g_over_identity_max", np.max(values / GRID))
     yield Measurement("g_at_zero", theory.g(0.0))
-    iterates = np.array(
-        [theory.embedding_angle(STARTS, k) for k in range(4 * max(setting.depths) + 1)]
-    )
+    layers = range(4 * max(setting.depths) + 1)
+    iterates = np.array([theory.embedding_angle(STARTS, layer) for layer in layers])
     ratios = np.max(iterates[1:] / iterates[:-1], axis=0)
     last = theory.embedding_angle(STARTS, LAYERS)
     for (row, _), ratio, angle in zip(grid(at=STARTS), ratios, last, strict=True):
@@ -75,13 +70,9 @@ def _up_to(low: int, high: int) -> float:
 
 
 def gradient_expansion(setting: Setting) -> Measurements:
-    """Measure the coefficients of theta and theta² in cos φ / cos θ, of the proof of Theorem 4.5.
-
-    Its last line prints L/2 for that of theta. Its step (c) expands in theta^(l') and means
-    theta^(0), as the next line has it.
-    """
+    """Measure the coefficients of theta and theta² in cos φ / cos θ, proof of Theorem 4.5."""
     for row, depth, theta in grid(depth=setting.depths, at=(1e-3, 1e-5, 1e-7)):
-        coefficient = _cosine_fall(theta, float(theory.gradient_angle(theta, depth)))
+        coefficient = _cosine_fall(theta, depth)
         yield row("gradient_cosine_coefficient", coefficient, depth / 2, depth / (2 * math.pi))
         second = (depth / (2 * math.pi) - coefficient) / theta
         layers = np.arange(depth + 1)
@@ -94,32 +85,28 @@ def gradient_expansion(setting: Setting) -> Measurements:
 def joint_limits(setting: Setting) -> Measurements:
     """Measure how the remainders of Corollary 4.3 and Theorem 4.5 grow with L at θ = L^(-3/2).
 
-    Both allow angles of o(1/L). Of Corollary 4.3 the remainder is taken over θ², of Theorem 4.5
-    over θ cos θ: each falls if it is what it is printed as, o(θ²) and o(θ).
+    They are taken over θ² and θ cos θ: each falls if it is the o(θ²) or o(θ) that is printed.
     """
     embedding, gradient = [], []
     for depth in DEEP:
         theta = depth**-1.5
-        angle, phi = (
-            float(each(theta, depth)) for each in (theory.embedding_angle, theory.gradient_angle)
-        )
-        embedding.append((angle - theta) / theta**2 + depth / (3 * math.pi))
-        gradient.append(depth / (2 * math.pi) - _cosine_fall(theta, phi))
+        fall = theta - float(theory.embedding_angle(theta, depth))
+        embedding.append(depth / (3 * math.pi) - fall / theta**2)
+        gradient.append(depth / (2 * math.pi) - _cosine_fall(theta, depth))
     yield Measurement("embedding_remainder_exponent", exponent(DEEP, embedding))
     yield Measurement("gradient_remainder_exponent", exponent(DEEP, gradient))
 
 
-def _cosine_fall(theta: float, phi: float) -> float:
+def _cosine_fall(theta: float, depth: int) -> float:
     """Return (1 - cos φ / cos θ)/θ, without cancellation."""
-    difference = 2 * math.sin((phi + theta) / 2) * math.sin((phi - theta) / 2)
-    return difference / (theta * math.cos(theta))
+    phi = float(theory.gradient_angle(theta, depth))
+    return 2 * math.sin((phi + theta) / 2) * math.sin((phi - theta) / 2) / (theta * math.cos(theta))
 
 
 def infinite_depth(setting: Setting) -> Measurements:
     """Measure where the gradient angle goes in deep networks, and kappa of random samples.
 
-    Section 7 expects 90 degrees and kappa 1. With theta^(l) ~ 3 pi/l the products of Eq. (10) tend
-    to (l/L)³, whose mean is 1/4.
+    With theta^(l) ~ 3 pi/l the products of Eq. (10) tend to (l/L)³, whose mean is 1/4.
     """
     limit = math.degrees(math.acos(0.25))
     x = on_sphere(setting.seeds[0], SAMPLES, SAMPLES)
@@ -134,36 +121,30 @@ def infinite_depth(setting: Setting) -> Measurements:
 def two_samples(setting: Setting) -> Measurements:
     """Measure kappa over the Gram matrix's, and over that of one layer less, at many angles.
 
-    Two samples' kappa grows with |cos φ|, so a network makes it larger where the gradient angle φ
-    is between θ and π - θ: the `window`, from Theorem 4.4 alone. Kappas at angles that are not
-    small are of computed eigenvalues.
+    A network makes kappa larger where the gradient angle φ is between θ and π - θ: the `window`.
     """
     depths = range(1, max(setting.depths) + 1)
+    degrees = np.array([10, 30, 45, 60, 66, 70, 80, 95, 100, 110, 130, 150, 170])
     for ratio, name in ((1.0, "pair_kappa"), (UNEQUAL, "pair_kappa_unequal")):
-        for at in (*SMALL, *np.radians(DEGREES)):
+        for at in (1e-1, 1e-2, 1e-4, 1e-6, *np.radians(degrees)):
             kappas = [_kappa(at, depth, ratio) for depth in (0, *depths)]
             for row, depth in grid(depth=depths, n=2, at=math.degrees(at)):
                 yield row(f"{name}_over_gram", kappas[depth] / kappas[0])
                 yield row(f"{name}_step", kappas[depth] / kappas[depth - 1])
+
+    def beyond(z: float, depth: int) -> float:
+        return float(theory.gradient_angle(z, depth)) - (math.pi - z)
+
     for row, depth in grid(depth=depths, n=2):
-
-        def beyond(z: float, depth: int = depth) -> float:
-            return float(theory.gradient_angle(z, depth)) - (math.pi - z)
-
         yield row("pair_window_from", _up_to(0, depth))
-        edge = brentq(beyond, *np.radians((90.1, 160)), xtol=1e-12)
+        edge = brentq(beyond, *np.radians((90.1, 160)), args=(depth,), xtol=1e-12)
         yield row("pair_window_to", math.degrees(edge))
 
 
 def _kappa(angle: float, depth: int, ratio: float) -> float:
-    """Return kappa of two samples' kernel: of tiny angles by a formula, else by eigenvalues."""
-    if angle in SMALL:
-        phi, b = float(theory.gradient_angle(angle, depth)), ratio**2
-        largest = (1 + b + math.hypot(1 - b, 2 * ratio * math.cos(phi))) / 2
-        return largest**2 / (b * math.sin(phi) ** 2)
+    """Return kappa of the kernel of two samples, one ``ratio`` times as long as the other."""
     x = np.array([[1.0, 0.0], [ratio * math.cos(angle), ratio * math.sin(angle)]])
-    low, high = np.linalg.eigvalsh(infinite.ntk(x, depth=depth, activation="relu"))
-    return float(high / low)
+    return float(np.linalg.cond(infinite.ntk(x, depth=depth, activation="relu")))
 
 
 def eigenvalues(setting: Setting) -> Measurements:
@@ -172,9 +153,7 @@ def eigenvalues(setting: Setting) -> Measurements:
     for row, depth, at in grid(depth=setting.depths, n=2, at=(10.0, 60.0)):
         phi = float(theory.gradient_angle(math.radians(at), depth))
         mixed = UNEQUAL * math.cos(phi)
-        printed, right = (
-            (1 + b + math.sqrt(1 + b**2 + factor * b * math.cos(2 * phi))) / 2 for factor in (1, 2)
-        )
-        yield row(
-            "pair_lambda_max", np.linalg.eigvalsh([[1.0, mixed], [mixed, b]])[-1], printed, right
-        )
+        largest = np.linalg.eigvalsh([[1.0, mixed], [mixed, b]])[-1]
+        cosine = b * math.cos(2 * phi)
+        printed, right = ((1 + b + math.sqrt(1 + b**2 + k * cosine)) / 2 for k in (1, 2))
+        yield row("pair_lambda_max", largest, printed, right)

@@ -13,7 +13,6 @@ from ntk_conditioning.data.archives import (
     FormatError,
     open_unpacked,
     reading,
-    require_unpackable,
     tar_files,
 )
 from ntk_conditioning.data.samples import RawSamples
@@ -30,9 +29,9 @@ _RECORD = 1 + 3 * 32 * 32
 def read_idx(x: Path, y: Path | None) -> RawSamples:
     """Return the arrays of an IDX file of features and, if given, one of labels.
 
-    The format (Y. LeCun, the MNIST page): two zero bytes, a byte for the element type, a byte for
-    the number of dimensions, each dimension as a big-endian 32-bit integer, then the elements, the
-    last dimension fastest. Both files hold unsigned bytes, type 8, plain or packed with gzip.
+    The format (Y. LeCun, the MNIST page): two zero bytes, the element type, here 8 for unsigned
+    bytes, the number of dimensions, each as a big-endian 32-bit integer, and the elements, the last
+    dimension fastest. Files may be packed with gzip.
 
     Raises `MissingFileError`, or `FormatError` if a file is anything else.
     """
@@ -60,29 +59,26 @@ def _array(path: Path) -> NDArray[np.uint8]:
 def read_svhn(x: Path, *, sha256: Collection[str]) -> RawSamples:
     """Return the images (n, 32, 32, 3) and labels 0 to 9 of one ``*_32x32.mat`` file.
 
-    An image has its rows first, then columns, then red, green and blue, so that it can be shown
-    as it is. The file has images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), both bytes, and
-    writes the digit 0 as label 10 (Netzer et al. 2011).
+    The axes of an image are rows, columns and colours. The file has images ``X`` (32, 32, 3, n) and
+    labels ``y`` (n, 1), both bytes, and writes the digit 0 as label 10 (Netzer et al. 2011).
 
     Raises `ChecksumError` unless the file has one of the checksums ``sha256``, for damage may crash
     SciPy; `FormatError` if SciPy cannot read it; `ContentError` if it does not hold these arrays.
     """
-    from scipy.io import loadmat, whosmat
+    from scipy.io import loadmat
 
     require_sha256(x, sha256 or ["that of its entry, which must be given"])
     with reading(x, "a MATLAB file of version 5 to 7"):
-        variables = {name: (kind, shape) for name, shape, kind in whosmat(x)}
-        n = variables.get("X", ("", (0,)))[1][-1]
-        if not n or [variables.get(name) for name in "Xy"] != [
-            ("uint8", (32, 32, 3, n)),
-            ("uint8", (n, 1)),
-        ]:
-            raise ContentError(
-                f"{x} holds {variables}, not X, uint8 of (32, 32, 3, n), and y, uint8 of (n, 1); "
-                "take a file of the cropped digits, *_32x32.mat"
-            )
-        require_unpackable(x, math.prod(variables["X"][1]), packed=x.stat().st_size)
         arrays = loadmat(x, variable_names=["X", "y"])
+    variables = {
+        name: (arrays[name].dtype.name, arrays[name].shape) for name in "Xy" if name in arrays
+    }
+    n = variables.get("X", ("", (0,)))[1][-1]
+    if not n or variables != {"X": ("uint8", (32, 32, 3, n)), "y": ("uint8", (n, 1))}:
+        raise ContentError(
+            f"{x} holds {variables}, not X, uint8 of (32, 32, 3, n), and y, uint8 of (n, 1); "
+            "take a file of the cropped digits, *_32x32.mat"
+        )
     digits = arrays["y"][:, 0]
     if len(wrong := np.flatnonzero((digits < 1) | (digits > 10))):
         raise ContentError(

@@ -39,8 +39,8 @@ class Alignment:
         """Return the class at each position, counted in samples.
 
         An interval holds its start but not its end, both rounded to the nearest sample. What no
-        interval holds is silence. Up to ``tolerance`` samples after the last interval its phone
-        goes on, for aligners count in whole frames; a later position raises `ContentError`.
+        interval holds is silence. The last phone goes on for ``tolerance`` samples, for aligners
+        count in whole frames; a later position raises `ContentError`.
         """
         starts = np.rint(self.starts * sample_rate).astype(np.int64)
         ends = np.rint(self.ends * sample_rate).astype(np.int64)
@@ -84,8 +84,7 @@ def read_textgrid(path: Path) -> Alignment:
 def find_alignments(folder: Path) -> dict[str, Path]:
     """Return the TextGrids in a folder, at any depth, by utterance.
 
-    Raises `ContentError` if there is no such folder, it has no ``*.TextGrid``, or has an utterance
-    twice.
+    Raises `ContentError` if there are none, or an utterance has two.
     """
     if not folder.is_dir():
         raise ContentError(f"alignments {folder}: no such folder; make it, or use labels: speaker")

@@ -20,23 +20,18 @@ from ntk_conditioning.data.archives import (
     tar_files,
 )
 
-_HEADER = 42  # bytes of a FLAC file up to the end of its first metadata block
 _FLAC = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})\.flac")  # numbers of an int64
 
 
 @dataclass(frozen=True, order=True)
 class Utterance:
-    """A recording of one speaker; the order is that of the numbers.
-
-    ``head`` returns what `count_samples` needs of the file, ``load`` the whole file.
-    """
+    """A recording of one speaker; the order is that of the numbers. ``load`` returns its file."""
 
     speaker: int
     chapter: int
     utterance: int
     name: str = field(compare=False)
     source: str = field(compare=False, repr=False)
-    head: Callable[[], bytes] = field(compare=False, repr=False)
     load: Callable[[], bytes] = field(compare=False, repr=False)
 
 
@@ -46,18 +41,18 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
     ``source`` is the subset's archive, or a folder: the subset's own, ``LibriSpeech``, or the one
     that holds it. Transcripts are not needed.
 
-    Raises `ContentError` if the subset is not there or has no utterance, or if a file stands in the
-    folder of another speaker or chapter, and `FormatError` if the archive is damaged.
+    Raises `ContentError` if the subset has no utterance, or a file stands in the folder of another
+    speaker or chapter, and `FormatError` if the archive is damaged.
     """
     path = None
-    for path, head, load in (_in_folder if source.is_dir() else _in_archive)(source, subset):
+    for path, load in (_in_folder if source.is_dir() else _in_archive)(source, subset):
         shown, match = f"{source}: {path}", _FLAC.fullmatch(path.name)
         if match is None or path.parts[-3:-1] != match.groups()[:2]:
             raise ContentError(
                 f"{shown} is not <speaker>/<chapter>/<speaker>-<chapter>-<utterance>.flac"
             )
         speaker, chapter, number = map(int, match.groups())
-        yield Utterance(speaker, chapter, number, path.stem, shown, head, load)
+        yield Utterance(speaker, chapter, number, path.stem, shown, load)
     if path is None:
         raise ContentError(f"{source} has no utterance of {subset}, no {subset}/*/*/*.flac")
 
@@ -67,32 +62,29 @@ def count_samples(flac: bytes, *, source: str, sample_rate: int) -> int:
 
     Raises `FormatError` if it is no FLAC file, or not of one channel, 16 bits and ``sample_rate``.
     """
-    # The first metadata block (RFC 9639, section 8.2), 34 bytes from byte 8.
-    if len(flac) < _HEADER or flac[:4] != b"fLaC" or flac[4] & 0x7F or flac[5:8] != b"\0\0\x22":
-        raise FormatError(f"{source}: no FLAC file, it does not start with fLaC and its header")
-    header = int.from_bytes(flac[18:26], "big")  # rate 20, channels 3, bits 5, samples 36
-    rate, channels, bits = header >> 44, (header >> 41 & 0x7) + 1, (header >> 36 & 0x1F) + 1
-    if (rate, channels, bits) != (sample_rate, 1, 16):
+    with reading(source, "FLAC"):
+        info = soundfile.info(io.BytesIO(flac))
+    kind = (info.format, info.samplerate, info.channels, info.subtype)
+    if kind != ("FLAC", sample_rate, 1, "PCM_16"):
         raise FormatError(
-            f"{source}: {rate} Hz, {channels} channels, {bits} bits; LibriSpeech has "
-            f"{sample_rate} Hz, 1 channel, 16 bits"
+            f"{source}: {info.format}, {info.samplerate} Hz, {info.channels} channels, "
+            f"{info.subtype}; LibriSpeech has FLAC, {sample_rate} Hz, 1 channel, PCM_16"
         )
-    return header & 0xFFFFFFFFF
+    return int(info.frames)
 
 
 def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     """Return the waveform (n,) of a FLAC file.
 
-    Raises `FormatError` as `count_samples`, and if the file is damaged or cut off: FLAC carries the
-    number of its samples and their MD5.
+    Raises `FormatError` as `count_samples`, or if its samples are not those of the header's MD5.
     """
     samples = count_samples(flac, source=source, sample_rate=sample_rate)
     require_unpackable(source, 2 * samples, packed=len(flac))
     with reading(source, "FLAC"):
         waveform: NDArray[np.int16] = soundfile.read(io.BytesIO(flac), dtype="int16")[0]
     md5 = hashlib.md5(waveform.astype("<i2").tobytes(), usedforsecurity=False).digest()
-    unknown = flac[26:42] == bytes(16)
-    if len(waveform) != samples or not (unknown or flac[26:42] == md5):
+    # the header (RFC 9639, section 8.2) has 16 zeros where it does not know the MD5
+    if len(waveform) != samples or flac[26:42] not in (md5, bytes(16)):
         raise FormatError(
             f"{source}: its {len(waveform)} samples are not the {samples} of the header's MD5; "
             "fetch it again"
@@ -100,7 +92,7 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     return waveform
 
 
-_Files = Iterator[tuple[PurePosixPath, Callable[[], bytes], Callable[[], bytes]]]
+_Files = Iterator[tuple[PurePosixPath, Callable[[], bytes]]]
 
 
 def _in_archive(source: Path, subset: str) -> _Files:
@@ -109,8 +101,7 @@ def _in_archive(source: Path, subset: str) -> _Files:
         return path.suffix == ".flac" and subset in path.parts[:-3]
 
     for name, content in tar_files(source, wanted):
-        whole = partial(bytes, content)
-        yield PurePosixPath(name), whole, whole
+        yield PurePosixPath(name), partial(bytes, content)
 
 
 def _in_folder(source: Path, subset: str) -> _Files:
@@ -123,10 +114,4 @@ def _in_folder(source: Path, subset: str) -> _Files:
             "there, or name it as the path"
         )
     for path in sorted(folder.rglob("*.flac")):
-        shown = PurePosixPath(path.relative_to(source).as_posix())
-        yield shown, partial(_head, path), path.read_bytes
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(_HEADER)
+        yield PurePosixPath(path.relative_to(source).as_posix()), path.read_bytes

@@ -22,18 +22,6 @@ Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
 
 
 @dataclass(frozen=True)
-class Survey:
-    """How many frames each utterance of a corpus has.
-
-    ``short`` counts the utterances without a whole frame, ``unaligned`` those without an alignment.
-    """
-
-    frames: Mapping[Utterance, int]
-    short: int
-    unaligned: int
-
-
-@dataclass(frozen=True)
 class Frames:
     """Vectors (n, d) in single precision and labels (n,); ``names`` says what these mean.
 
@@ -53,16 +41,18 @@ def survey(
     *,
     alignments: Alignments | None = None,
     progress: Progress = iter,
-) -> Survey:
-    """Return what a subset has, from the headers of its files.
+) -> tuple[dict[Utterance, int], int, int]:
+    """Return how many frames each utterance of a subset has, from the headers of its files.
+
+    The two counts beside it are of utterances without a whole frame, and without an alignment.
 
     Raises `FormatError` or `ContentError` if it cannot be read, or no utterance can be used.
     """
     frames: dict[Utterance, int] = {}
     short = unaligned = 0
     for utterance in progress(utterances(source, subset)):
-        rate, place = settings.sample_rate, utterance.source
-        length = count_samples(utterance.head(), source=place, sample_rate=rate)
+        flac, rate = utterance.load(), settings.sample_rate
+        length = count_samples(flac, source=utterance.source, sample_rate=rate)
         if alignments is not None and utterance.name not in alignments:
             unaligned += 1
         elif count := frame_count(length, settings):
@@ -72,7 +62,7 @@ def survey(
     if not frames:
         reason = f"{short} are shorter than a frame, {unaligned} have no alignment"
         raise ContentError(f"{source}: no utterance of {subset} can be used; {reason}")
-    return Survey(frames, short, unaligned)
+    return frames, short, unaligned
 
 
 def draw_frames(
@@ -81,10 +71,8 @@ def draw_frames(
     """Return ``n`` frame numbers, ascending, by utterance; utterances without any are left out.
 
     ``available`` says how many frames each utterance has. Shares of speakers are those of
-    `equal_shares`; each frame of a speaker is equally likely. The draw does not depend on the order
-    in which the corpus was read.
-
-    Raises `UserError` if ``n`` is more than all frames.
+    `equal_shares`; each frame of a speaker is equally likely, in whatever order the corpus was
+    read. Raises `UserError` if ``n`` is more than all frames.
     """
     speakers = [list(group) for _, group in groupby(sorted(available), lambda u: u.speaker)]
     ends = [np.cumsum([available[utterance] for utterance in group]) for group in speakers]
@@ -158,7 +146,7 @@ def extract(
         index[rows, :3] = (utterance.speaker, utterance.chapter, utterance.utterance)
         index[rows, 3] = frames
 
-    # Threads are enough: decoding, filterbank and decompression run outside the interpreter's lock.
+    # Decoding, filterbank and decompression run outside the interpreter's lock.
     waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for utterance in progress(utterances(source, subset)):

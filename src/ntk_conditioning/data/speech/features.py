@@ -20,11 +20,11 @@ Normalization = Literal["utterance", "none"]
 class FeatureSettings:
     """How a waveform becomes vectors; the names and defaults are Kaldi's where it has them.
 
-    Times are in milliseconds, frequencies in hertz; ``high_freq`` counts down from half the
-    sample rate when it is not positive. A vector holds the frames from ``stack_left`` before to
-    ``stack_right`` after a frame. A frame's label is that of the time ``label_offset_ms`` after
-    its start. ``dither`` other than 0 adds noise that no seed repeats. Settings that contradict
-    each other raise `UserError`.
+    Times are in milliseconds, frequencies in hertz; a ``high_freq`` that is not positive counts
+    down from half the sample rate. A vector holds the frames from ``stack_left`` before to
+    ``stack_right`` after a frame, whose label is that of ``label_offset_ms`` after its start.
+    ``dither`` other than 0 adds noise that no seed repeats. Raises `UserError` for settings that
+    contradict each other.
     """
 
     sample_rate: int = 16000
@@ -87,8 +87,7 @@ def filterbank(waveform: NDArray[np.int16], settings: FeatureSettings) -> NDArra
     """Return the log energies (T, bins) of a 16-bit waveform (n,), T by `frame_count`.
 
     As Kaldi's ``compute-fbank-feats``: per frame the mean is removed, then pre-emphasis, window,
-    power spectrum padded to a power of two, triangular mel filters, and the logarithm, floored at
-    float32's epsilon.
+    power spectrum padded to a power of two, mel filters, and the logarithm, floored at eps32.
     """
     options = kaldi_native_fbank.FbankOptions()
     frame, mel = options.frame_opts, options.mel_opts

@@ -67,6 +67,9 @@ def test_textgrids_of_both_forms_and_speaker_tiers_are_read(tmp_path):
         read_textgrid(write_textgrid(tmp_path, tier="segments"))
     with pytest.raises(UserError, match=r"a\.TextGrid: 'tʃ' is no phone of ARPAbet"):
         read_textgrid(write_textgrid(tmp_path, [(0, 1, "tʃ")]))
+    (tmp_path / "a.TextGrid").write_bytes(textgrid_bytes()[:200])
+    with pytest.raises(UserError, match=r"a\.TextGrid cannot be read as a TextGrid: "):
+        read_textgrid(tmp_path / "a.TextGrid")
 
 
 @pytest.mark.parametrize(

@@ -50,28 +50,23 @@ def test_a_file_in_the_wrong_place_is_named(tmp_path, new):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"RIFF" + bytes(60), "no FLAC file"),
-        (flac(NOISE)[:41], "no FLAC file"),
-        (flac(NOISE, rate=8000), "8000 Hz, 1 channels, 16 bits; LibriSpeech has 16000 Hz"),
+        (b"RIFF" + bytes(60), "cannot be read as FLAC"),
+        (flac(NOISE)[:41], "cannot be read as FLAC"),
+        (flac(NOISE, rate=8000), "8000 Hz, 1 channels, PCM_16; LibriSpeech has FLAC, 16000 Hz"),
         (flac(np.stack([NOISE, NOISE], axis=1)), "16000 Hz, 2 channels"),
-        (flac(NOISE / 1000, subtype="PCM_24"), "24 bits"),
+        (flac(NOISE / 1000, subtype="PCM_24"), "PCM_24"),
     ],
 )
 def test_another_kind_of_file_is_named(data, problem):
     for read in (count_samples, decode):
-        with pytest.raises(FormatError, match=rf"a\.flac: .*{re.escape(problem)}"):
+        with pytest.raises(FormatError, match=rf"a\.flac.*{re.escape(problem)}"):
             read(data, source="a.flac", sample_rate=RATE)
 
 
 def test_the_shipped_utterances_are_whole_and_enough_for_equal_shares_of_the_demo():
-    lines = (SAMPLE / "SPEAKERS.TXT").read_text("utf-8").splitlines()
-    rows = [[word.strip() for word in line.split("|")] for line in lines if line[0] != ";"]
-    sexes = {int(row[0]): row[1] for row in rows if row[2] == SUBSET}
     demo = yaml.safe_load((SAMPLE.parents[1] / "config.yaml").read_text())
-    shipped = list(utterances(SAMPLE, SUBSET))
-    assert sorted(sexes[utterance.speaker] for utterance in shipped) == ["F"] * 6 + ["M"] * 6
-    for utterance, path in zip(shipped, UTTERANCES, strict=True):
+    for utterance, path in zip(utterances(SAMPLE, SUBSET), UTTERANCES, strict=True):
         waveform = decode(utterance.load(), source=path.name, sample_rate=RATE)
         np.testing.assert_array_equal(waveform, corpora.read_waveform(path))
-        assert count_samples(utterance.head(), source="", sample_rate=RATE) == len(waveform)
+        assert count_samples(utterance.load(), source="", sample_rate=RATE) == len(waveform)
         assert frame_count(len(waveform), FeatureSettings()) >= demo["speech"]["frames"] / 12

@@ -13,7 +13,7 @@ from ntk_conditioning.errors import UserError
 def corpus(frames: dict[tuple[int, int], int]) -> dict[Utterance, int]:
     """Return utterances (speaker, number) with that many frames."""
     return {
-        Utterance(speaker, 1, number, f"{speaker}-1-{number}", "", bytes, bytes): count
+        Utterance(speaker, 1, number, f"{speaker}-1-{number}", "", bytes): count
         for (speaker, number), count in frames.items()
     }
 

@@ -52,6 +52,9 @@ def test_the_filterbank_is_the_plain_one(settings):
     energy by up to 2e-4 of itself (seen on speech), and the transform's rounding leaks 1e-9 of a
     frame's loudest energy into the others.
     """
+    for samples in (0, 1, 399, 400, 401, 559, 560, 561, 719, 720):
+        features = filterbank(read_waveform()[:samples], settings)
+        assert len(features) == frame_count(samples, settings)
     for path in UTTERANCES[::6]:
         waveform = read_waveform(path)
         features = filterbank(waveform, settings)
@@ -61,12 +64,6 @@ def test_the_filterbank_is_the_plain_one(settings):
         loudest = plain.max(axis=1, keepdims=True)
         error = np.abs(np.exp(features.astype(np.float64)) - plain)
         assert (error <= 5e-4 * plain + 1e-8 * loudest).all()
-
-
-def test_the_library_counts_frames_alike():
-    waveform = read_waveform()
-    for samples in (0, 1, 399, 400, 401, 559, 560, 561, 719, 720):
-        assert len(filterbank(waveform[:samples], SETTINGS)) == frame_count(samples, SETTINGS)
 
 
 def test_normalised_features_have_mean_0_and_variance_1_and_constants_become_0():
