@@ -19,7 +19,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import limit_threads
-from ntk_conditioning.training.descent import Schedule
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
@@ -95,7 +95,7 @@ class Networks:
             make_loss("cross_entropy", **codes),
             self.members,
             dict.fromkeys(range(1, 1 + self.seeds), self.samples(device)),
-            course=Schedule(epochs=epochs, batch_size=self.batch, evaluate_every=epochs),
+            descent=Descent(epochs=epochs, batch_size=self.batch, evaluate_every=epochs),
             together=together,
         )
 

@@ -18,7 +18,7 @@ from benchmarks.report import machine_facts, machine_sentence, spread_text, tabl
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratios, spread, stopwatch
 from ntk_conditioning.networks.gradient_tiles import full_precision
-from ntk_conditioning.threads import Team
+from ntk_conditioning.threads import pool
 
 TITLE = "Training of ensembles"
 DEPTHS = (1, 5, 10)
@@ -28,7 +28,6 @@ LABELS = {
     "loader": "PyTorch, samples from its DataLoader",
 }
 COMPARED_STEPS = 3
-ALONE = Networks(4, rates=(1.0,), n=60_000)  # of MNIST's size
 TINY: dict[str, Any] = {"n": 48, "batch": 16, "d": 8, "width": 16, "rates": (0.5, 1.0)}
 log = logging.getLogger("benchmarks")
 
@@ -44,7 +43,6 @@ def measure(settings: Settings) -> dict[str, Any]:
         "machine": machine_facts(settings.threads),
         "gemm_gflops": gemm_rates(settings),
         "points": [measure_depth(shrunk(Networks(d), settings), settings) for d in depths],
-        "alone": measure_depth(shrunk(ALONE, settings), settings),
     }
 
 
@@ -60,10 +58,10 @@ def measure_depth(problem: Networks, settings: Settings) -> dict[str, Any]:
     differences = compare(problem, threads)
     ours = problem.ensemble(epochs=most_epochs(settings))
     plain, loaded = (PlainLoop(problem, weights(ours), loader=flag) for flag in (False, True))
-    with full_precision(), Team(threads) as team:
+    with full_precision(), pool(threads) as workers:
         ours.advance()  # epoch 0 is an evaluation
         methods = {
-            "ours": with_threads(1, stopwatch(lambda: ours.advance(team=team))),
+            "ours": with_threads(1, stopwatch(lambda: ours.advance(workers=workers))),
             "torch": with_threads(threads, stopwatch(plain.epoch)),
             "loader": with_threads(threads, stopwatch(loaded.epoch)),
         }
@@ -120,9 +118,6 @@ def markdown(result: dict[str, Any]) -> str:
         "compared after some steps, before anything is timed.",
         "",
         *table(head, [row for point in result["points"] for row in rows(point)]),
-        f"One network alone, of {result['alone']['n']:,} samples, whose steps threads share:",
-        "",
-        *table(head, rows(result["alone"])),
     ]
     return "\n".join(lines)
 

@@ -16,8 +16,7 @@ from ntk_conditioning.networks.statistics import has_batch_norm
 from ntk_conditioning.networks.user_models import load
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.curves import POINT_KEYS
-from ntk_conditioning.training.predicted_times import parted, times
-from ntk_conditioning.training.prediction import UNPREDICTABLE
+from ntk_conditioning.training.prediction import parted, times
 from ntk_workflow import cli
 from ntk_workflow.trainings.data import labelled_samples
 from ntk_workflow.trainings.networks import TrainingTask
@@ -52,7 +51,8 @@ def main(argv: cli.Argv = None) -> None:
     for (depth, seed), of_seed in curves.items():
         task = TrainingTask(given | {"depth": depth}, user_model, settings, samples)
         if user_model and has_batch_norm(task.make(generator(0, "init"))):
-            raise UserError(f"--model: {UNPREDICTABLE}; predict others")
+            problem = "with batch normalisation outputs depend on the other samples of a step"
+            raise UserError(f"--model: {problem}; predict others")
         part = task.part(samples.train[seed], torch.float64)
         described = describe(task, seed, part)
         rates = [curve[0]["learning_rate"] for curve in of_seed.values()]

@@ -14,7 +14,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
-from ntk_conditioning.training.descent import Schedule
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
@@ -116,7 +116,7 @@ def test_trainings_are_those_of_the_processor_and_go_on_from_its_state(device, t
             members,
             parts,
             None,
-            course=Schedule(epochs=3, batch_size=40, momentum=momentum),
+            descent=Descent(epochs=3, batch_size=40, momentum=momentum),
             together=together,
         )
 

@@ -10,7 +10,7 @@ import train_network
 
 from ntk_conditioning import tables
 from ntk_conditioning.threads import limit_threads
-from ntk_conditioning.training.predicted_times import parted, times
+from ntk_conditioning.training.prediction import parted, times
 from tests.support.sources import write_prepared
 from tests.support.trainings import training_words
 

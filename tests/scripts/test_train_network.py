@@ -18,7 +18,7 @@ from ntk_conditioning.data.subsets import draw, seed_stream
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Descent, Schedule
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
@@ -118,7 +118,7 @@ def test_the_curves_are_those_of_an_ensemble(folder):
         make_loss("square", outputs="scalar", classes=3, dtype=torch.float64),
         [NetworkSpec(seed, rate) for seed in SEEDS for rate in RATES],
         *(dict.fromkeys(SEEDS, samples) for samples in parts),
-        course=Schedule(epochs=3, batch_size=8),
+        descent=Descent(epochs=3, batch_size=8),
     )
     options = {"loss": "square", "outputs": "scalar", "dtype": "float64", "activation": "tanh"}
     assert_curves(rows(folder, **options, input_scale="fan_in"), ensemble)

@@ -29,9 +29,9 @@ def training_words(options: Mapping[str, Any]) -> list[str]:
     return [*to_words(given), "--settings", *yaml_files.to_words(settings)]
 
 
-def finish(ensemble, team=None):
+def finish(ensemble):
     while not ensemble.finished:
-        assert ensemble.advance(team=team)
+        assert ensemble.advance()
     return ensemble
 
 

@@ -20,7 +20,7 @@ from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory.depth import phase
 from ntk_conditioning.theory.finite_width import spread
 from ntk_conditioning.theory.phase_diagram import DataPlace
-from ntk_conditioning.threads import Team
+from ntk_conditioning.threads import pool
 from ntk_conditioning.training.preconditioning import Repaired, prepared, repairs
 
 Array = NDArray[np.float64]
@@ -100,7 +100,7 @@ def advise(
     repaired = list(repairs(distinct[chosen], targets, activation=first, depth=1, directions=(1,)))
     preparation = _best_preparation(repaired)
     rows: list[dict[str, Any]] = []
-    with Team(threads) as team:
+    with pool(threads) as workers:
         for kind in dict.fromkeys(["unit_norm", preparation]):
             units = prepared(distinct, kind)
             units = units[units.any(axis=1)]
@@ -109,7 +109,7 @@ def advise(
             pair = infinite.min_angle(units, depth=0, activation="linear")
             closest = 2 * math.sin(pair.angle / 2) ** 2
             predict = partial(_predictions, kind, place, closest, depths, seed)
-            rows += chain.from_iterable(team.map(predict, sigmas))
+            rows += chain.from_iterable(workers.map(predict, sigmas))
         samples = place.draw(seed)
         small = samples.z[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
         predictions = pd.DataFrame(rows).astype(dict.fromkeys(MISSING, float))
@@ -118,7 +118,7 @@ def advise(
         best = {first.name, *kappas.min().nsmallest(2).index}
         drawn = [sigma for sigma in activations if sigma.name in best]
         cases = product(drawn, [n for n in depths if n <= DEEPEST])
-        networks = team.map(partial(_finite, small, seed), list(cases))
+        networks = list(workers.map(partial(_finite, small, seed), cases))
     return Advice(
         name=name,
         geometry=shape,

@@ -1,7 +1,6 @@
 """Steps on a GPU that are recorded once, as a CUDA graph, and then replayed.
 
-A step is dozens of small operations, and to start them takes longer than shallow networks need for
-them. A replay starts all at once.
+A step is dozens of small operations; a replay starts all at once, in less time than they take.
 """
 
 import warnings
@@ -10,14 +9,9 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-_WAITED = "called a synchronizing CUDA operation"
-
 
 def waits(function: Callable[[], None]) -> bool:
-    """Call a function; return whether it waited for the GPU, so that it cannot be recorded.
-
-    What looks at a value does, and what copies one to the GPU.
-    """
+    """Call a function; return whether it waited for the GPU, so that it cannot be recorded."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -26,14 +20,13 @@ def waits(function: Callable[[], None]) -> bool:
             function()
         finally:
             torch.cuda.set_sync_debug_mode(before)
-    return any(_WAITED in str(warning.message) for warning in caught)
+    return any("called a synchronizing" in str(warning.message) for warning in caught)
 
 
 class Recorded:
     """A function of some rows' numbers, by seed, that changes tensors in place.
 
-    It must not wait for the GPU (`waits`). It is recorded with the memory that it has then: all
-    that it reads and changes must stay where it is.
+    It must not wait for the GPU (`waits`), and all that it reads and changes must stay in place.
     """
 
     def __init__(

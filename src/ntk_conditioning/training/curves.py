@@ -42,21 +42,9 @@ def curve_rows(
         }
 
 
-def along_rows(
-    labels: Mapping[str, Any],
-    *,
-    epochs: Iterable[int],
-    metrics: Mapping[str, Sequence[float]],
-    **of: Any,
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one network that was measured at some epochs, see `curve_rows`.
-
-    >>> of = {"seed": 1, "relative_rate": 0.5, "rate": 0.1, "steps_per_epoch": 3, "diverged": 2}
-    >>> found = along_rows({}, epochs=[0, 4], metrics={"kappa": [2.0] * 5}, **of)
-    >>> [(row["epoch"], row["kappa"]) for row in found]
-    [(0, 2.0)]
-    """
+def along_rows(labels: Mapping[str, Any], **network: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the kernels of one network until it diverges, see `curve_rows`."""
     columns = tables.get("kernels_along_training").schema.names
-    for row in curve_rows(labels, epochs=epochs, metrics=metrics, **of):
+    for row in curve_rows(labels, **network):
         if not row["diverged"]:
             yield {name: value for name, value in row.items() if name in columns}

@@ -10,13 +10,11 @@ import numpy as np
 Augmentation = Literal["none", "crop_flip"]
 
 #: Multiples of the critical learning rate, 2 / λ_max for the mean square loss, by loss. With a
-#: cross-entropy far higher rates are stable: the curvature of softmax falls to zero as samples are
-#: decided.
+#: cross-entropy far higher ones are stable: decided samples have no curvature.
 AUTO_RATES = {
     "square": (0.125, 0.25, 0.5, 1.0),
     "cross_entropy": (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0),
 }
-DIGITS = 3
 
 
 def rounded_down(rate: float) -> float:
@@ -28,19 +26,27 @@ def rounded_down(rate: float) -> float:
     >>> rounded_down(0.00617839)
     0.00617
     """
-    places = DIGITS - 1 - math.floor(math.log10(rate))
+    places = 2 - math.floor(math.log10(rate))
     # an exact decimal number stays what it is, though the product may lie just below it
     return round(math.floor(rate * 10.0**places * (1 + 1e-12)) / 10.0**places, places)
 
 
+#: Settings of a `Descent` that only networks of torch modules have.
+BEYOND_PLAIN = ("weight_decay", "decay_at", "decay_factor", "augmentation", "mixed_precision")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class Descent:
     """Epochs over the samples, in steps of ``batch_size`` or of all (``"all"``).
 
     Networks are evaluated at the start, every ``evaluate_every`` epochs and at the end. A step is
     minus the rate times the gradient, plus ``momentum`` times the step before (heavy ball).
 
-    >>> Schedule(epochs=5, evaluate_every=2).evaluated
+    Only networks of torch modules have the others: the rate is multiplied by ``decay_factor`` after
+    each of the epochs ``decay_at``, and with ``mixed_precision`` products are of bfloat16 where
+    torch's autocast has it so.
+
+    >>> Descent(epochs=5, evaluate_every=2).evaluated
     [0, 2, 4, 5]
     """
 
@@ -48,21 +54,6 @@ class Schedule:
     batch_size: int | Literal["all"] = "all"
     evaluate_every: int = 1
     momentum: float = 0.0
-
-    @property
-    def evaluated(self) -> list[int]:
-        """The epochs at whose end networks are evaluated."""
-        return [*range(0, self.epochs, self.evaluate_every), self.epochs]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Descent(Schedule):
-    """A course with what only networks of torch modules are trained with.
-
-    The rate is multiplied by ``decay_factor`` after each of the epochs ``decay_at``. With
-    ``mixed_precision`` products are of bfloat16 where torch's autocast has it so.
-    """
-
     weight_decay: float = 0.0
     decay_at: Sequence[int] = ()
     decay_factor: float = 0.1
@@ -70,34 +61,28 @@ class Descent(Schedule):
     mixed_precision: bool = False
 
     @property
+    def evaluated(self) -> list[int]:
+        """The epochs at whose end networks are evaluated."""
+        return [*range(0, self.epochs, self.evaluate_every), self.epochs]
+
+    @property
     def plain(self) -> bool:
-        """Whether this is a course and nothing beyond."""
+        """Whether nothing of `BEYOND_PLAIN` is set."""
         return all(getattr(self, name) == getattr(Descent, name) for name in BEYOND_PLAIN)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Along:
-    """How kernels are measured along training: on so many samples, at so many epochs at most."""
+def measured_epochs(evaluated: Sequence[int], points: int) -> list[int]:
+    """Return the first and the last of the epochs and others, evenly in their logarithm.
 
-    samples: int
-    points: int
-
-    def epochs(self, evaluated: Sequence[int]) -> list[int]:
-        """Return the first and the last of the epochs and others, evenly in their logarithm.
-
-        >>> Along(samples=512, points=6).epochs(range(101))
-        [0, 1, 3, 10, 32, 100]
-        >>> Along(samples=512, points=2).epochs(range(101))
-        [0, 100]
-        """
-        first, *others = evaluated
-        if not others or self.points < 2:
-            return [first]
-        wanted = np.geomspace(others[-1], others[0], self.points - 1)  # the last before any other
-        known = np.array(others)
-        nearest = {int(np.abs(known - epoch).argmin()) for epoch in wanted}
-        return [first, *(others[k] for k in sorted(nearest))]
-
-
-#: What means nothing to networks that are not of torch modules.
-BEYOND_PLAIN = tuple(Descent.__annotations__)
+    >>> measured_epochs(range(101), 6)
+    [0, 1, 3, 10, 32, 100]
+    >>> measured_epochs(range(101), 2)
+    [0, 100]
+    """
+    first, *others = evaluated
+    if not others or points < 2:
+        return [first]
+    wanted = np.geomspace(others[-1], others[0], points - 1)  # the last before any other
+    known = np.array(others)
+    nearest = {int(np.abs(known - epoch).argmin()) for epoch in wanted}
+    return [first, *(others[k] for k in sorted(nearest))]

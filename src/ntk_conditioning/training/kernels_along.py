@@ -28,10 +28,8 @@ ALONG = (
     *("min_angle", "sharpness"),
 )
 #: Relative residual at which Lanczos stops: errors of the eigenvalue are about its square, times
-#: lambda over the gap to the next. So the sharpness is good to 1e-3.
-TOLERANCE = 1e-2
-#: Lanczos vectors that are kept.
-VECTORS = 8
+#: lambda over the gap to the next. So the sharpness is good to 1e-3. It keeps so many vectors.
+TOLERANCE, VECTORS = 1e-2, 8
 #: Restarts of Lanczos, after which a sharpness that has not converged is missing.
 RESTARTS = 30
 
@@ -50,18 +48,16 @@ def module_kernel(
 
     With the ``outputs`` "full" it is that of all, (n c, n c), see `modules.ntk`.
     """
-    network, x = deepcopy(network).double(), x.double()
-
-    def of(parameters: Sequence[Tensor]) -> Tensor:
+    network, x, parts = deepcopy(network).double(), x.double(), []
+    for factor, parameters in network.rate_groups().items():
         group = {id(parameter) for parameter in parameters}
 
-        def chosen(_: str, parameter: Tensor) -> bool:
+        def chosen(_: str, parameter: Tensor, group: set[int] = group) -> bool:
             return id(parameter) in group
 
-        return modules.ntk(network, x, outputs=outputs, parameters=chosen, progress=False)
-
-    groups = network.rate_groups().items()
-    return torch.stack([factor * of(parameters) for factor, parameters in groups]).sum(0)
+        k = modules.ntk(network, x, outputs=outputs, parameters=chosen, progress=False)
+        parts.append(factor * k)
+    return torch.stack(parts).sum(0)
 
 
 def sharpness(
@@ -85,7 +81,7 @@ def sharpness(
     roots = [math.sqrt(factor) for factor in factors or [1.0] * len(parameters)]
     with torch.enable_grad():
         gradients = torch.autograd.grad(
-            loss(), parameters, create_graph=True, allow_unused=True, materialize_grads=True
+            loss(), parameters, create_graph=True, materialize_grads=True
         )
     sizes, like = [p.numel() for p in parameters], parameters[0]
 
@@ -97,21 +93,16 @@ def sharpness(
             along = torch.stack([(g * (root * v.view_as(g))).sum() for g, root, v in pairs]).sum()
         if not along.requires_grad:
             return np.zeros_like(vector)
-        columns = torch.autograd.grad(
-            along, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
-        )
+        columns = torch.autograd.grad(along, parameters, retain_graph=True, materialize_grads=True)
         flat = [root * column.reshape(-1) for root, column in zip(roots, columns, strict=True)]
         return torch.cat(flat).numpy(force=True)
 
     p, dtype = sum(sizes), torch.empty((), dtype=like.dtype).numpy().dtype
     v0 = start.standard_normal(p).astype(dtype)
-    if p <= VECTORS:
-        dense = np.stack([product(row) for row in np.eye(p, dtype=dtype)])
-        return float(np.linalg.eigvalsh(dense)[-1])
-    operator = LinearOperator((p, p), matvec=product, dtype=dtype)
-    how = {"which": "LA", "ncv": VECTORS, "tol": TOLERANCE, "maxiter": RESTARTS, "rng": start}
+    operator, how = LinearOperator((p, p), matvec=product, dtype=dtype), {"v0": v0, "rng": start}
+    how |= {"ncv": min(VECTORS, p), "tol": TOLERANCE, "maxiter": RESTARTS}
     try:
-        return float(eigsh(operator, 1, v0=v0, return_eigenvectors=False, **how)[0])
+        return float(eigsh(operator, 1, which="LA", return_eigenvectors=False, **how)[0])
     except ArpackError:
         return math.nan if product(v0).any() else 0.0
 
@@ -122,39 +113,25 @@ def kernel_numbers(
     """Return what is said of a kernel (n, n), beside that at initialisation, by `ALONG`'s names.
 
     ``codes`` (n, c) are those of the labels. What is not resolved is NaN, see `conditioning`, and
-    all is where the kernel is zero.
+    all is where the kernel is zero. The smallest angle between two gradients, in degrees, is
+    resolved to about 1e-6; it is NaN if a gradient is 0.
     """
     try:
         spectrum = conditioning(k)
     except KernelError:
         return dict.fromkeys(ALONG[:-1], math.nan)
-    resolved = spectrum.kappa is not None
-    with np.errstate(invalid="ignore"):  # of a constant kernel, or of one class
+    norms = np.sqrt(k.diagonal())
+    with np.errstate(invalid="ignore"):  # of a zero gradient, a constant kernel, or one class
+        cosines = (k / np.outer(norms, norms))[np.triu_indices(len(k), 1)]
         alignment = kernel_target_alignment(k, codes)
     numbers = {
         "kappa": spectrum.kappa,
         "lambda_max": spectrum.lambda_max,
-        "lambda_min": spectrum.lambda_min if resolved else None,
+        "lambda_min": None if spectrum.kappa is None else spectrum.lambda_min,
         "effective_rank": spectrum.effective_rank,
         "alignment": alignment,
         "kernel_change": float(np.linalg.norm(k - initial) / np.linalg.norm(initial)),
-        "min_angle": smallest_angle(k),
+        # of equal gradients the cosine may be rounded to more than 1
+        "min_angle": math.degrees(math.acos(np.minimum(cosines.max(), 1.0))),
     }
     return {name: math.nan if value is None else value for name, value in numbers.items()}
-
-
-def smallest_angle(k: NDArray[np.float64]) -> float:
-    """Return the smallest angle between two samples' gradients in degrees; NaN if one is zero.
-
-    From the kernel alone it is resolved to about 1e-6 degrees.
-
-    >>> round(smallest_angle(np.array([[1.0, 1.0], [1.0, 2.0]])), 9)
-    45.0
-    """
-    norms = np.sqrt(k.diagonal())
-    if len(k) < 2 or not norms.all():
-        return math.nan
-    cosines = k / np.outer(norms, norms)
-    largest = float(cosines[np.triu_indices(len(k), 1)].max())
-    # Of equal gradients it may be rounded to more than 1.
-    return math.degrees(math.acos(min(1.0, largest)))

@@ -1,15 +1,14 @@
 """How the best learning rates are selected from training curves."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import groupby
 from operator import itemgetter
 from statistics import mean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from ntk_conditioning import tables
@@ -17,10 +16,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.spectra.unresolved import as_infinite, or_missing
 from ntk_conditioning.training.curves import POINT_KEYS
-from ntk_conditioning.training.predicted_times import epochs_to
-
-if TYPE_CHECKING:
-    import pandas as pd
+from ntk_conditioning.training.prediction import epochs_to
 
 
 class SelectionError(UserError):
@@ -28,10 +24,20 @@ class SelectionError(UserError):
 
 
 Criterion = Literal["final_loss", "epochs_to_loss", "test_accuracy"]
-Rows = list[dict[str, Any]]
 
 _READ = ("rate_unit", "learning_rate", "width", "n", "train_loss", "test_accuracy", "diverged")
-_point = itemgetter(*POINT_KEYS)
+#: Columns of a rate, from those of its seeds' runs.
+_STATISTICS: dict[str, Any] = {
+    "score": ("score", "mean"),
+    "learning_rate": ("learning_rate", mean),  # exact: equal rates stay the same
+    "final_loss_mean": ("train_loss", "mean"),
+    "final_loss_min": ("train_loss", "min"),
+    "final_loss_max": ("train_loss", "max"),
+    "epochs_to_loss": ("epochs_to_loss", "mean"),
+    "seeds": ("seed", "size"),
+    "epochs": ("epoch", "last"),
+    **{name: (name, "last") for name in ("rate_unit", "width", "n")},
+}
 
 
 def select_rates(
@@ -48,31 +54,30 @@ def select_rates(
     """
     keys = tables.get("training").keys
     curves = training.select([*keys, *_READ]).sort_by([(key, "ascending") for key in keys])
-    networks: dict[tuple[Any, ...], dict[float, dict[str, Any]]] = {}
-    rows = []
-    for point, group in groupby(curves.to_pylist(), key=_point):
-        if point[0] not in rules:
-            raise SelectionError(f"{_name(point)}: its experiment has no criterion")
-        by_run = groupby(group, key=itemgetter("seed", "relative_rate"))
-        networks[point] = _by_rate([_outcome([*run], *rules[point[0]]) for _, run in by_run])
-    initial = kernels.to_pylist()
-    for point, rates in networks.items():
-        known = [row for row in initial if _point(row) == point]
-        if not known and not kind_of(point[2]).by_modules:
-            lacks = "the table of training kernels lacks it; make it again"
-            raise SelectionError(f"{_name(point)}: {lacks}")
-        common = _common_rate([r for other, r in networks.items() if other[:-1] == point[:-1]])
-        row: dict[str, Any] = dict(zip(POINT_KEYS, point, strict=True))
-        row |= dict(zip(("criterion", "loss_level"), rules[point[0]], strict=True))
-        row |= _best(rates) | {"critical_learning_rate": None, "kappa": None}
-        row |= {"common_rate": common}
-        row["common_loss_mean"] = None if common is None else rates[common]["final_loss_mean"]
-        if known:
-            critical = [kernel["critical_learning_rate"] for kernel in known]
-            kappas = as_infinite([kernel["kappa"] for kernel in known])
-            row["critical_learning_rate"] = float(np.mean(critical))
-            row["kappa"] = or_missing(np.exp(np.mean(np.log(kappas))))
-        rows.append(row)
+    run = itemgetter(*POINT_KEYS, "seed", "relative_rate")
+    runs = [_outcome([*curve], rules) for _, curve in groupby(curves.to_pylist(), key=run)]
+    rates = pd.DataFrame(runs).groupby([*POINT_KEYS, "relative_rate"]).agg(**_STATISTICS)
+    initial, rows = kernels.to_pandas().set_index([*POINT_KEYS]), []
+    for names, depths in rates.reset_index().groupby([*POINT_KEYS[:-1]]):
+        # the rate with the lowest mean score of all depths, unless each fails at some
+        scores = depths.pivot(index="relative_rate", columns="depth", values="score")
+        means = scores.dropna().mean(axis=1)
+        common = means.idxmin() if np.isfinite(means).any() else None
+        for depth, grid in depths.groupby("depth"):
+            point = (*names, depth)
+            row = dict(zip((*POINT_KEYS, "criterion"), (*point, rules[point[0]][0]), strict=True))
+            row |= _best(grid) | {"loss_level": rules[point[0]][1], "common_rate": common}
+            at_common = grid.final_loss_mean[grid.relative_rate == common]
+            row["common_loss_mean"] = None if common is None else at_common.item()
+            row |= {"critical_learning_rate": None, "kappa": None}
+            if point in initial.index:
+                known = initial.loc[[point]]
+                row["critical_learning_rate"] = known.critical_learning_rate.mean()
+                row["kappa"] = or_missing(np.exp(np.log(as_infinite(known.kappa)).mean()))
+            elif not kind_of(point[2]).by_modules:
+                lacks = "the table of training kernels lacks it; make it again"
+                raise SelectionError(f"{_name(point)}: {lacks}")
+            rows.append(row)
     return tables.from_rows("learning_rates", rows)
 
 
@@ -80,54 +85,31 @@ def _name(point: tuple[Any, ...]) -> str:
     return "/".join(map(str, point))
 
 
-def _outcome(curve: Rows, criterion: Criterion, level: float) -> dict[str, Any]:
+def _outcome(
+    curve: list[dict[str, Any]], rules: Mapping[str, tuple[Criterion, float]]
+) -> dict[str, Any]:
     """Return the last row of a curve with its ``score``, the lower the better, and its speed."""
     last, losses = curve[-1], [row["train_loss"] for row in curve]
+    point = itemgetter(*POINT_KEYS)(last)
+    if point[0] not in rules:
+        raise SelectionError(f"{_name(point)}: its experiment has no criterion")
+    criterion, level = rules[point[0]]
     if last["diverged"]:
         return last | dict.fromkeys(("train_loss", "epochs_to_loss", "score"), math.inf)
     if criterion == "test_accuracy" and last["test_accuracy"] is None:
-        raise SelectionError(f"{_name(_point(last))}: no test samples, which its criterion needs")
+        raise SelectionError(f"{_name(point)}: no test samples, which its criterion needs")
     epochs = epochs_to(level, [row["epoch"] for row in curve], losses)
     scores = {"final_loss": losses[-1], "epochs_to_loss": epochs}
     score = scores[criterion] if criterion in scores else -last["test_accuracy"]
     return last | {"epochs_to_loss": epochs, "score": score}
 
 
-def _by_rate(outcomes: Rows) -> dict[float, dict[str, Any]]:
-    """Return a network's statistics over seeds, by relative rate in ascending order."""
-    rates: dict[float, dict[str, Any]] = {}
-    for rate in sorted({row["relative_rate"] for row in outcomes}):
-        seeds = [row for row in outcomes if row["relative_rate"] == rate]
-        columns = {name: [row[name] for row in seeds] for name in seeds[0]}
-        losses = columns["train_loss"]
-        rates[rate] = {
-            "score": float(np.mean(columns["score"])),
-            "learning_rate": mean(columns["learning_rate"]),  # exact: equal rates stay the same
-            "final_loss_mean": float(np.mean(losses)),
-            "final_loss_min": min(losses),
-            "final_loss_max": max(losses),
-            "epochs_to_loss": or_missing(np.mean(columns["epochs_to_loss"])),
-            "seeds": len(seeds),
-            "epochs": seeds[-1]["epoch"],
-            **{name: seeds[-1][name] for name in ("rate_unit", "width", "n")},
-        }
-    return rates
-
-
-def _common_rate(depths: Sequence[Mapping[float, Mapping[str, Any]]]) -> float | None:
-    """Return the rate with the lowest mean score of all depths; None if each fails at some."""
-    rates = set.intersection(*map(set, depths))
-    means = {r: float(np.mean([depth[r]["score"] for depth in depths])) for r in sorted(rates)}
-    best = min(means, key=means.__getitem__, default=None)
-    return best if best is not None and math.isfinite(means[best]) else None
-
-
-def _best(rates: Mapping[float, dict[str, Any]]) -> dict[str, Any]:
-    """Return the columns of the rate with the lowest score, and of the grid."""
-    grid = [*rates]
-    best = min(grid, key=lambda rate: rates[rate]["score"])
-    row = rates[best] | {"relative_rate": best, "score": abs(rates[best]["score"])}
-    edge = "lowest" if best == grid[0] else "highest" if best == grid[-1] else "none"
+def _best(grid: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns of the rate with the lowest score, and of the grid, in ascending order."""
+    lowest, highest = grid.relative_rate.iloc[0], grid.relative_rate.iloc[-1]
+    row: dict[str, Any] = grid.loc[grid.score.idxmin()].to_dict()
+    row |= {"score": abs(row["score"]), "epochs_to_loss": or_missing(row["epochs_to_loss"])}
+    edge = {lowest: "lowest", highest: "highest"}.get(row["relative_rate"], "none")
     if not math.isfinite(row["score"]):
         edge = "none"
         row |= dict.fromkeys(("relative_rate", "learning_rate", "score"))
@@ -137,9 +119,9 @@ def _best(rates: Mapping[float, dict[str, Any]]) -> dict[str, Any]:
     return row | {
         "edge": edge,
         "rates": len(grid),
-        "lowest_rate": grid[0],
-        "highest_rate": grid[-1],
-        "diverged_rates": sum(row["final_loss_max"] == math.inf for row in rates.values()),
+        "lowest_rate": lowest,
+        "highest_rate": highest,
+        "diverged_rates": int((grid.final_loss_max == math.inf).sum()),
     }
 
 

@@ -12,46 +12,33 @@ curve in closed form.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import hardshrink
 
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.training.descent import Schedule
-from ntk_conditioning.training.losses import Loss
 from ntk_conditioning.training.tangents import Architecture, Tangent, tangent
-from ntk_conditioning.training.trainer import Group, NetworkSpec, Split, Training, rows_of
+from ntk_conditioning.training.trainer import Group, Split, Training, rows_of
 
-#: Steps of outputs that are taken for none: of decided samples they become subnormal numbers, in
-#: which a processor multiplies many times slower.
+#: Smaller steps of outputs are 0: subnormal numbers would slow a processor down many times.
 NEGLIGIBLE = 1e-25
 
 
 class Linearised(Training):
-    """The expansions of networks of one `Architecture`, see `Training`.
+    """The expansions of networks of one `Architecture`; other arguments are a `Training`'s.
 
     The gradients of all samples are kept, c times as large as the network's activations. All
     rates of a seed are trained together.
     """
 
-    def __init__(
-        self,
-        architecture: Architecture,
-        loss: Loss,
-        members: Sequence[NetworkSpec],
-        train: Mapping[int, Split],
-        *,
-        course: Schedule,
-    ) -> None:
+    def __init__(self, architecture: Architecture, *networks: Any, **options: Any) -> None:
         self._architecture = architecture
         self._tangents: dict[int, Tangent] = {}  # by seed
-        super().__init__(loss, members, train, None, course=course)
+        super().__init__(*networks, **options)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
         groups = []
@@ -64,17 +51,15 @@ class Linearised(Training):
             groups.append(self._group(part, "change", changes))
         return groups
 
-    def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
-        rows = {seed: batch[step] for seed, batch in batches.items()}
+    def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
         here, labels = self._gather(group, self._train, rows)
         f, _ = self._forward(group, here)
         self._watch_step(group, f, labels)
-        rates = torch.tensor([self.members[k].rate for k in group.numbers], dtype=torch.float64)
-        pace = (-rates / f.shape[1]).to(f)[:, None, None]
+        pace = (-self._rates[group.index] / f.shape[1]).to(f)[:, None, None]
         pull = hardshrink(self._loss.gradient(f, labels).mul_(pace), NEGLIGIBLE)
         velocities, changes = group.kind("velocity"), group.kind("change")
         for velocity in velocities:
-            velocity.mul_(self.course.momentum)
+            velocity.mul_(self.descent.momentum)
         here.add_gradients(velocities or changes, pull)
         for change, velocity in zip(changes, velocities, strict=False):
             change += velocity
@@ -98,9 +83,9 @@ class Linearised(Training):
 class Expansion(Network):
     """The expansion f_0(x) + <grad f(x; w_0), w - w_0> of a network at the weights that it has.
 
-    Its parameters are the weights w, which training moves. A `ModuleEnsemble` of expansions takes
-    the steps that one of the networks themselves takes.
+    Its parameters are the weights w, which a `ModuleEnsemble` moves as the network's own.
 
+    >>> import torch
     >>> square = nn.Linear(1, 1, bias=False)
     >>> _ = square.requires_grad_(False).weight.fill_(3.0)
     >>> square.forward = lambda x: (x * square.weight**2, None)
@@ -113,7 +98,6 @@ class Expansion(Network):
 
     def __init__(self, network: Network) -> None:
         super().__init__([], nn.Identity())
-        _prepare()
         self.moved = network
         self._start = {name: w.detach().clone() for name, w in network.named_parameters()}
 
@@ -124,7 +108,9 @@ class Expansion(Network):
             f: Tensor = functional_call(self.moved, weights, (x,))[0]
             return f
 
-        with sdpa_kernel(SDPBackend.MATH):  # the attention that has a forward derivative
+        # torch warns of itself; and only one of its attentions has a forward derivative
+        deprecated = warnings.catch_warnings(action="ignore", category=DeprecationWarning)
+        with deprecated, sdpa_kernel(SDPBackend.MATH):
             f, moved, *_ = jvp(outputs, (self._start,), (change,))
         return f + moved, None
 
@@ -133,15 +119,6 @@ class Expansion(Network):
 
     def rate_groups(self) -> dict[float, list[nn.Parameter]]:
         return self.moved.rate_groups()
-
-
-@cache
-def _prepare() -> None:
-    """Have torch load what it differentiates forward with, of which it warns itself."""
-    zero = torch.zeros(())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        jvp(torch.sin, (zero,), (zero,))
 
 
 def expansions(

@@ -1,59 +1,107 @@
 """Ensembles: fully connected networks in the NTK parameterisation, trained by hand-written passes.
 
-On a CPU every network is best trained by itself, by one thread and in the same way whatever else
-there is; on a GPU single small networks would wait for their launches, so that the products of all
-members are computed together. The networks of `networks.mlp`, with any number of outputs:
+On a CPU every network trains by itself, in one thread; on a GPU single small networks would wait
+for their launches, so that the products of all members are computed together. The networks are
+those of `networks.mlp`, with any number of outputs:
 
     z_l = s_(l-1) a_(l-1) W_l^T,   a_l = sigma(z_l),   f = s_L a_L W_(L+1)^T,
 
-with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products, which cost
-the same with them. Matrices may have one more axis in front, for networks that are computed side by
-side. Nothing is recorded for automatic differentiation, and a descent adds its product to the
-weights without storing the gradient. Threads that have no network help with another one's steps.
+with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products. Matrices
+may have one more axis in front, for networks that are computed side by side.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.mlp import activate, product
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
-from ntk_conditioning.training.descent import Schedule
 from ntk_conditioning.training.kernels_along import sharpness
-from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.mlp_layers import Layers, Pull, parts_of_same_bits
 from ntk_conditioning.training.tangents import Architecture, mlp_kernel, mlp_outputs
-from ntk_conditioning.training.trainer import Group, NetworkSpec, Split
+from ntk_conditioning.training.trainer import Group, Split, Training
 
 
-class Ensemble(Measured):
-    """Networks of one `Architecture` in gradient descent, see `Training`.
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Weights W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L), with ``velocities`` if any.
+
+    Velocities have the same shapes; a descent with ``momentum`` needs them.
+    """
+
+    activation: Activation
+    weights: Sequence[Tensor]
+    velocities: Sequence[Tensor] = ()
+    momentum: float = 0.0
+
+    @cached_property
+    def scales(self) -> list[float]:
+        """The scale of each layer's input."""
+        gain = self.activation.gain
+        return [1.0, *(gain / math.sqrt(weight.shape[-2]) for weight in self.weights[:-1])]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs (..., n, c)."""
+        for scale, weight in zip(self.scales, self.weights[:-1], strict=False):
+            x, _ = activate(self.activation, product(x, weight.mT, scale))
+        return product(x, self.weights[-1].mT, self.scales[-1])
+
+    def descend(
+        self, x: Tensor, pull: Callable[[Tensor], Tensor], *, measure: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Add J^T p to the weights in place, where J is the Jacobian of the outputs f at ``x``.
+
+        ``pull`` returns p (..., n, c) for the outputs: for a step of gradient descent, minus the
+        learning rate times the gradient of the loss. With momentum, velocities become its multiple
+        plus J^T p, and are added.
+
+        Return f and, with ``measure``, the norm (...) of J^T p.
+        """
+        inputs, slopes, squares = [x], [], []
+        for scale, weight in zip(self.scales, self.weights[:-1], strict=False):
+            a, slope = activate(self.activation, product(inputs[-1], weight.mT, scale))
+            inputs.append(a)
+            slopes.append(slope)
+        f = product(inputs[-1], self.weights[-1].mT, self.scales[-1])
+        back = pull(f)
+        for layer in reversed(range(len(self.weights))):
+            weight, scale, delta, a = self.weights[layer], self.scales[layer], back.mT, inputs.pop()
+            if layer:  # before the weight moves
+                back = slopes.pop()(product(back, weight, scale))
+            moved, kept = weight, 1.0
+            if self.velocities:
+                moved, kept = self.velocities[layer], self.momentum
+            if measure:
+                change = product(delta, a, scale)
+                squares.append(change.square().sum((-2, -1), dtype=torch.float64))
+                moved.mul_(kept).add_(change)
+            else:
+                add = moved.addmm_ if moved.ndim == 2 else moved.baddbmm_
+                add(delta, a, beta=kept, alpha=scale)
+            if self.velocities:
+                weight += moved
+        return f, torch.stack(squares).sum(0).sqrt() if measure else None
+
+
+class Ensemble(Training):
+    """Networks of one `Architecture` in gradient descent; other arguments are a `Training`'s.
 
     ``together`` says whether the products of all members are computed together.
     """
 
     def __init__(
-        self,
-        architecture: Architecture,
-        loss: Loss,
-        members: Sequence[NetworkSpec],
-        train: Mapping[int, Split],
-        test: Mapping[int, Split] | None = None,
-        *,
-        course: Schedule,
-        together: bool = False,
+        self, architecture: Architecture, *networks: Any, together: bool = False, **options: Any
     ) -> None:
         self._architecture, self._together = architecture, together
         self._began: Group | None = None  # the group that was the last to begin on a GPU
         self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
-        self._shareable: dict[tuple[int, int], int] = {}  # by samples and threads
-        super().__init__(loss, members, train, test, course=course)
-        rates = [member.rate for member in members]
-        self._rates = torch.tensor(rates, dtype=torch.float64, device=self._like.device)
+        super().__init__(*networks, **options)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
         d, outputs = self._like.shape[1], self._loss.outputs
@@ -61,17 +109,14 @@ class Ensemble(Measured):
             seed: self._architecture.draw(d, outputs, seed=seed, like=self._like)
             for seed in {self.members[number].seed for number in numbers}
         }
-        # Every matrix is a copy, so that it begins where it would if the member were the only one:
-        # a BLAS may round differently by a matrix's place in memory.
+        # Every matrix is a copy: a BLAS may round differently by a matrix's place in memory.
         groups = []
         for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
             layers = zip(*(drawn[self.members[number].seed] for number in part), strict=True)
             groups.append(self._group(part, "weights", [*map(torch.stack, layers)]))
         return groups
 
-    def _descend(self, group: Group, batches: Mapping[int, Any], step: int) -> None:
-        rows = {seed: batch[step] for seed, batch in batches.items()}
-        last = step + 1 == self.steps_per_epoch
+    def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
         if last or not self._replays:
             self._take_step(group, rows, measure=last)
         else:
@@ -86,7 +131,7 @@ class Ensemble(Measured):
         """Do a step, which is recorded once the group's first has made the libraries ready."""
         take = partial(self._take_step, group, measure=False)
         if self._began is not group:
-            self._numbers_of(group)  # now, for that waits
+            _ = group.index  # now, for that waits
             self._began, self._step = group, take if waits(partial(take, rows)) else None
         else:
             self._step = self._step or Recorded(take, rows)
@@ -95,35 +140,19 @@ class Ensemble(Measured):
     def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
         """Do a step on these rows of each seed's samples; a GPU is waited for only to measure."""
         x, y = self._gather(group, self._train, rows)
-        rates = self._rates[self._numbers_of(group)]
+        rates = self._rates[group.index]
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
             pace = pace[:, None, None]
 
-        def pull(f: Tensor, rows: slice) -> Tensor:
-            return self._loss.gradient(f, y[..., rows]).mul_(pace)
+        def pull(f: Tensor) -> Tensor:
+            return self._loss.gradient(f, y).mul_(pace)
 
-        layers = self._layers(group)
-        parts = self._parts(layers, x, pull)
-        f, norm = layers.descend(x, pull, measure=measure, team=self._team, parts=parts)
+        f, norm = self._layers(group).descend(x, pull, measure=measure)
         self._watch_step(group, f, y)
         if norm is not None:
             norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy(force=True)
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
-
-    def _parts(self, layers: Layers, x: Tensor, pull: Pull) -> int:
-        """Return into how many parts a step is cut for threads that have nothing else to do."""
-        if not self._team.spare or x.device.type != "cpu" or x.ndim > 2:
-            return 1
-        size = len(x), self._team.threads
-        if size not in self._shareable:
-            self._shareable[size] = parts_of_same_bits(layers, x, pull, self._team)
-        return self._shareable[size]
-
-    def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
-        if self._like.device.type == "cpu" and self._team.spare:
-            return self._team.map(torch.no_grad()(function), parts)
-        return super()._each(function, parts)
 
     def _forward(self, group: Group, x: Tensor) -> tuple[Tensor, None]:
         return self._layers(group).forward(x), None
@@ -132,16 +161,14 @@ class Ensemble(Measured):
         weights = [w[place].double() for w in group.kind("weights")]
         return mlp_kernel(weights, self._architecture.activation, x.double())
 
-    def _sharpness(
-        self, group: Group, place: int, block: Split, *, start: np.random.Generator
-    ) -> float:
+    def _sharpness(self, group: Group, place: int, block: Split, rng: np.random.Generator) -> float:
         weights = [w[place].clone().requires_grad_() for w in group.kind("weights")]
 
         def loss() -> Tensor:
             f = mlp_outputs(weights, self._architecture.activation, block.x)
             return self._loss.values(f, block.y).mean()
 
-        return sharpness(loss, weights, start=start)
+        return sharpness(loss, weights, start=rng)
 
     def _layers(self, group: Group) -> Layers:
         """Return the layers, of a single member without the axis for members."""
@@ -149,4 +176,4 @@ class Ensemble(Measured):
         weights, velocities = (
             [t[0] if alone else t for t in group.kind(kind)] for kind in ("weights", "velocity")
         )
-        return Layers(self._architecture.activation, weights, velocities, self.course.momentum)
+        return Layers(self._architecture.activation, weights, velocities, self.descent.momentum)

@@ -1,8 +1,4 @@
-"""Ensembles of torch modules: each network by itself, by automatic differentiation.
-
-Order and augmentation of an epoch follow from the seed and the epoch alone, and everything else is
-in the state: weights, running statistics and momentum.
-"""
+"""Ensembles of torch modules: each network by itself, by automatic differentiation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +13,13 @@ from torch.nn.functional import pad
 
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import frozen, module_kernel, sharpness
-from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.measured import Measured
-from ntk_conditioning.training.trainer import Group, NetworkSpec, Split
+from ntk_conditioning.training.trainer import Group, Split, Training
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
 
-#: `kernels.modules` sets torch's precision for all threads.
+#: `kernels.modules` watches torch's random numbers, which threads share.
 _ONE_AT_A_TIME = Lock()
 
 
@@ -39,31 +32,24 @@ class _Trained(Group):
     momentum: Mapping[Tensor, Tensor]
 
 
-class ModuleEnsemble(Measured):
-    """Networks that ``make`` makes of a generator, see `Training`.
+class ModuleEnsemble(Training):
+    """Networks that ``make`` makes of a generator; other arguments are a `Training`'s.
 
     Samples are vectors or, of four axes, images (n, colours, height, width). Losses are measured
     as a network would be used: normalised by running statistics, without augmentation.
 
     Attributes:
         metrics: also the mean cosine between the last hidden representations of different test
-            samples, where the network tells them.
+            samples, where the network returns them.
     """
 
-    METRICS = (*Measured.METRICS, "test_dot_product")
+    METRICS = (*Training.METRICS, "test_dot_product")
 
     def __init__(
-        self,
-        make: Callable[[np.random.Generator], Network],
-        loss: Loss,
-        members: Sequence[NetworkSpec],
-        train: Mapping[int, Split],
-        test: Mapping[int, Split] | None = None,
-        *,
-        descent: Descent,
+        self, make: Callable[[np.random.Generator], Network], *networks: Any, **options: Any
     ) -> None:
-        self._make, self._descent = make, descent
-        super().__init__(loss, members, train, test, course=descent)
+        self._make = make
+        super().__init__(*networks, **options)
 
     def _begin(self, numbers: Sequence[int]) -> list[_Trained]:
         groups = []
@@ -71,7 +57,7 @@ class ModuleEnsemble(Measured):
             network = self._make(generator(self.members[number].seed, "init")).to(self._like.device)
             tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
             momentum: dict[Tensor, Tensor] = {}
-            if self._descent.momentum:
+            if self.descent.momentum:
                 momentum = {p: torch.zeros_like(p) for p in network.parameters()}
                 tensors |= {f"momentum.{n}": momentum[p] for n, p in network.named_parameters()}
             views = {name: tensor[None] for name, tensor in tensors.items()}
@@ -84,21 +70,21 @@ class ModuleEnsemble(Measured):
         # Until running statistics have settled, a network that trains well may be evaluated at a
         # million times its initial loss; and bfloat16 makes outputs equal that are only close.
         running = any(True for group in self._groups for _ in group.network.buffers())
-        return not (running or self._descent.mixed_precision)
+        return not (running or self.descent.mixed_precision)
 
     def _batches(self, seed: int) -> Sequence[Any]:
         """Return the samples of each of this epoch's steps, and how they are moved, if at all."""
         rows = super()._batches(seed)
-        if self._descent.augmentation == "none":
+        if self.descent.augmentation == "none":
             return [(row, None) for row in rows]
         moves = torch.from_numpy(draw_moves(seed, self.epoch, self._n)).to(self._like.device)
         return [*zip(rows, torch.split(moves, self._batch), strict=True)]
 
-    def _descend(self, group: _Trained, batches: Mapping[int, Any], step: int) -> None:
+    def _descend(self, group: _Trained, rows: Mapping[int, Any], *, last: bool) -> None:
         (number,) = group.numbers
         member = self.members[number]
-        rows, moves = batches[member.seed][step]
-        x, y = self._gather(group, self._train, {member.seed: rows})
+        chosen, moves = rows[member.seed]
+        x, y = self._gather(group, self._train, {member.seed: chosen})
         if moves is not None:
             x = crop_flip(x, moves)
         f, _ = self._output(group, x)
@@ -106,7 +92,7 @@ class ModuleEnsemble(Measured):
         gradient = self._loss.gradient(f.detach(), y) / len(y)
         # the gradient as an argument makes torch import sympy
         torch.autograd.backward((f * gradient).sum())
-        if step + 1 == self.steps_per_epoch:
+        if last:
             gradients = [parameter.grad for parameter in group.network.parameters()]
             squares = [g.square().sum(dtype=torch.float64) for g in gradients if g is not None]
             norm = torch.stack(squares).sum().sqrt().item()
@@ -119,18 +105,18 @@ class ModuleEnsemble(Measured):
 
         All parameters at once, as it does: a GPU waits for each operation to be started.
         """
-        decays = sum(epoch < self.epoch for epoch in self._descent.decay_at)
+        decays = sum(epoch < self.epoch for epoch in self.descent.decay_at)
         for factor, parameters in group.parameters.items():
-            step = factor * rate * float(self._descent.decay_factor**decays)
+            step = factor * rate * float(self.descent.decay_factor**decays)
             pairs = [(p, p.grad) for p in parameters if p.grad is not None]
             if not pairs:
                 continue
             weights, changes = map(list, zip(*pairs, strict=True))
-            if self._descent.weight_decay:
-                torch._foreach_add_(changes, weights, alpha=self._descent.weight_decay)
+            if self.descent.weight_decay:
+                torch._foreach_add_(changes, weights, alpha=self.descent.weight_decay)
             if group.momentum:
                 gradients, changes = changes, [group.momentum[weight] for weight in weights]
-                torch._foreach_mul_(changes, self._descent.momentum)
+                torch._foreach_mul_(changes, self.descent.momentum)
                 torch._foreach_add_(changes, gradients)
             torch._foreach_add_(weights, changes, alpha=-step)
             for weight in weights:
@@ -142,28 +128,27 @@ class ModuleEnsemble(Measured):
         group.network.train()
         return f, u
 
-    def _measure(self, epoch: int, group: _Trained) -> None:
+    def _measure(self, group: _Trained) -> None:
         with _ONE_AT_A_TIME:
-            super()._measure(epoch, group)
+            super()._measure(group)
 
     def _kernel(self, group: _Trained, place: int, x: Tensor) -> Tensor:
         return module_kernel(frozen(group.network, x), x)
 
     def _sharpness(
-        self, group: _Trained, place: int, block: Split, *, start: np.random.Generator
+        self, group: _Trained, place: int, block: Split, rng: np.random.Generator
     ) -> float:
         network = frozen(group.network, block.x)
-        pairs = [(p, s) for s, group in network.rate_groups().items() for p in group]
-        parameters, factors = map(list, zip(*pairs, strict=True))
+        factors = {p: s for s, parameters in network.rate_groups().items() for p in parameters}
 
         def loss() -> Tensor:
             return self._loss.values(network(block.x)[0], block.y).mean()
 
-        return sharpness(loss, parameters, start=start, factors=factors)
+        return sharpness(loss, [*factors], start=rng, factors=[*factors.values()])
 
     def _output(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs and representations, in the samples' type."""
-        mixed = self._descent.mixed_precision
+        mixed = self.descent.mixed_precision
         with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=mixed):
             f, u = group.network(x)
         return f.to(self._like), None if u is None else u.to(self._like)
@@ -173,7 +158,7 @@ def draw_moves(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
     """Return the moves (n, 3) of a seed's samples in an epoch: rows, columns, and 1 to mirror."""
     rng = generator(seed, "augmentation", epoch)
     crops = rng.integers(0, 2 * PADDING + 1, size=(n, 2))
-    return np.concatenate([crops, rng.integers(0, 2, size=(n, 1))], axis=1)
+    return np.hstack([crops, rng.integers(0, 2, size=(n, 1))])
 
 
 def crop_flip(images: Tensor, moves: Tensor) -> Tensor:

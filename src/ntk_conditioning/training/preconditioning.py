@@ -4,14 +4,13 @@ On samples: to subtract their mean, to standardise their features, to divide eac
 remove their top directions. On the kernel: to take functions beside the mean, K → H K H with
 H = I - 1 1ᵀ/n; to give all samples one gradient norm, K_ij → K_ij / sqrt(K_ii K_jj); to bring its
 largest eigenvalues down to the next one, as a preconditioner of the steps does (Ma & Belkin 2017,
-"Diving into the shallows: a computational perspective on large-scale shallow learning"). Each gives
-another kappa, and another number of steps of gradient descent on the square loss, in steps of
-1/λ_max, as `prediction` has it.
+"Diving into the shallows"). Steps are those of gradient descent by 1/λ_max, see `prediction`.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,26 +69,28 @@ def repairs(
     require_directions(x)
     y = np.zeros((len(x), 0)) if y is None else y
 
-    def measured(place: str, repair: str, removed: int, k: Array, y: Array) -> Repaired:
-        values, vectors = np.linalg.eigh(k)
-        return _repaired(place, repair, removed, values, np.square(vectors.T @ y).sum(1))
+    def kernel(samples: Array) -> Array:
+        return InfiniteNetwork(samples, depth=depth, activation=activation).ntk
 
-    plain = InfiniteNetwork(prepared(x, "none"), depth=depth, activation=activation).ntk
-    yield measured(NOTHING, "none", 0, plain, y)
+    def spectrum(k: Array, y: Array) -> tuple[Array, Array]:
+        values, vectors = np.linalg.eigh(k)
+        return values, np.square(vectors.T @ y).sum(1)
+
+    plain = kernel(prepared(x, "none"))
+    values, squares = spectrum(plain, y)
+    yield _repaired(NOTHING, "none", 0, values, squares)
     removals = [("top_directions", count) for count in directions]
     for repair, removed in [*((name, 0) for name in PREPARATIONS), *removals]:
         samples = prepared(x, repair, directions=removed)
         if samples.any(axis=1).all():
-            k = InfiniteNetwork(samples, depth=depth, activation=activation).ntk
-            yield measured(SAMPLES, repair, removed, k, y)
+            yield _repaired(SAMPLES, repair, removed, *spectrum(kernel(samples), y))
     # a basis of the functions whose mean is 0
     basis = np.linalg.qr(np.eye(len(plain))[:, 1:] - 1 / len(plain))[0]
-    yield measured(KERNEL, "centred", 0, basis.T @ plain @ basis, basis.T @ y)
+    yield _repaired(KERNEL, "centred", 0, *spectrum(basis.T @ plain @ basis, basis.T @ y))
     root = np.sqrt(np.diag(plain))
-    yield measured(KERNEL, "unit_norm", 0, plain / np.outer(root, root), y)
-    values, vectors = np.linalg.eigh(plain)
+    yield _repaired(KERNEL, "unit_norm", 0, *spectrum(plain / np.outer(root, root), y))
     for count in directions:
-        lowered, squares = np.minimum(values, values[-1 - count]), np.square(vectors.T @ y).sum(1)
+        lowered = np.minimum(values, values[-1 - count])
         yield _repaired(KERNEL, "top_directions", count, lowered, squares)
 
 
@@ -130,13 +131,9 @@ def _repaired(place: str, repair: str, directions: int, values: Array, squares: 
     effective, steps = math.inf, [math.inf] * len(SHARES)
     if squares.any():
         effective = LabelSpectrum(resolved[::-1], squares[::-1] / squares.sum()).effective_kappa
-        steps = [
-            predicted_steps(resolved, squares, rate=1 / largest, n=1, share=share)
-            for share in SHARES
-        ]
+        descent: Any = {"rate": 1 / largest, "n": 1}
+        steps = [predicted_steps(resolved, squares, **descent, share=share) for share in SHARES]
     kappa, _ = resolved_ratio((largest, error), (float(values[0]), error))
+    numbers = n, largest, float(values[0]), kappa, effective if effective < math.inf else None
     whole = [math.ceil(t) if t < math.inf else None for t in steps]
-    effective_kappa = effective if effective < math.inf else None
-    return Repaired(
-        place, repair, directions, n, largest, float(values[0]), kappa, effective_kappa, *whole
-    )
+    return Repaired(place, repair, directions, *numbers, *whole)

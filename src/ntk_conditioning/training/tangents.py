@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import activate, draw_weights
+from ntk_conditioning.networks.mlp import MLP, activate, draw_weights
 from ntk_conditioning.seeds import generator
-
-#: Entries of the deltas of several outputs that a kernel holds at once.
-ENTRIES = 2**24
 
 
 @dataclass(frozen=True)
@@ -95,12 +93,8 @@ def tangent(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tan
     return Tangent(alphas[-1] @ weights[-1].T, tuple(alphas), tuple(reversed(deltas)))
 
 
-@torch.no_grad()
 def mlp_kernel(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tensor:
     """Return the mean (n, n) over outputs of the kernels of one each, in the type of the weights.
-
-    With the deltas D_l (n, c m_l) of all outputs side by side, K = Σ_l (A_(l-1) A_(l-1)^T) *
-    (D_l D_l^T) / c.
 
     >>> from ntk_conditioning.networks import activations
     >>> two = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
@@ -108,15 +102,10 @@ def mlp_kernel(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> 
     [[1.0, 0.0], [0.0, 9.0]]
     """
     *inner, last = weights
-    widest = max(map(len, inner), default=1)
     k = x.new_zeros(len(x), len(x))
-    for rows in torch.split(last, max(1, ENTRIES // (len(x) * widest))):
-        part = tangent([*inner, rows], activation, x)
-        k += part.alphas[-1] @ part.alphas[-1].T * (len(rows) / len(last))
-        for alpha, delta in zip(part.alphas[-2::-1], part.deltas[::-1], strict=True):
-            flat = delta.mT.flatten(1)
-            k.addcmul_(flat @ flat.T, alpha @ alpha.T, value=1 / len(last))
-    return k
+    for row in last:
+        k += ntk(MLP((*inner, row[None]), activation), x)
+    return k / len(last)
 
 
 def mlp_outputs(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tensor:

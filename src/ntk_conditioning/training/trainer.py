@@ -6,9 +6,11 @@ with the same numbers in the end: the order of an epoch follows from the seed an
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.threads import Team
-from ntk_conditioning.training.descent import Schedule
+from ntk_conditioning.training.descent import Descent, measured_epochs
+from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers
 from ntk_conditioning.training.losses import Loss
 
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
@@ -30,15 +31,8 @@ EVALUATED = 1000
 #: times in networks that then learn 99 % of their samples; losses that explode pass 1900 times.
 GROWTH = 1000
 
-#: Outputs are constant if they differ by no more than this many roundings: the same row is rounded
-#: differently at different places in a matrix.
+#: Outputs that differ by no more roundings are constant: a row's rounding depends on its place.
 ROUNDINGS = 8
-
-Arrays: TypeAlias = dict[str, NDArray[Any]]
-
-
-class StateError(UserError):
-    """A state is one of another ensemble."""
 
 
 class NetworkSpec(NamedTuple):
@@ -57,13 +51,15 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Members that are trained together, by number.
-
-    ``tensors`` are all that training changes, by name, with an axis for members in front.
-    """
+    """Members that train together; ``tensors`` are what changes, with an axis for them in front."""
 
     numbers: Sequence[int]
     tensors: Mapping[str, Tensor]
+
+    @cached_property
+    def index(self) -> Tensor:
+        """The numbers on the tensors' device, copied once: a GPU finishes its work before."""
+        return torch.tensor(self.numbers, device=next(iter(self.tensors.values())).device)
 
     def kind(self, kind: str) -> list[Tensor]:
         """The tensors of one kind, from the first layer to the last."""
@@ -75,14 +71,17 @@ class Training(ABC):
 
     ``train`` has the samples of every seed, all equally many, and ``test`` those that are only
     evaluated. An epoch's last step takes the samples that are left. Losses are means over samples.
+    With ``along``, numbers of samples and of epochs, kernels and sharpness are measured on so many
+    samples after at most so many epochs, see `kernels_along`.
 
     Attributes:
         members: the networks, by number.
-        course: their epochs, batches and evaluations; an epoch has ``steps_per_epoch``.
+        descent: their epochs, batches and evaluations; an epoch has ``steps_per_epoch``.
         epoch: the epoch that is to be finished next; 0 is the evaluation before any training.
+        measured: the epochs after which kernels are measured, on ``block_size`` samples.
         metrics: by the names in ``METRICS``, arrays (epochs + 1, members) with NaN where nothing
             was measured: loss and accuracy over all samples at an epoch's end, and the norm of the
-            gradient of the epoch's last batch before its step.
+            gradient of the epoch's last batch before its step. With ``along``, also `ALONG`.
         diverged: for every member the first evaluated epoch by which it had diverged, or -1. A
             member diverges if its loss, over all samples or over those of any step, is not finite
             or exceeds the limit of `GROWTH`, or if its outputs become the same for all
@@ -99,32 +98,33 @@ class Training(ABC):
         loss: Loss,
         members: Sequence[NetworkSpec],
         train: Mapping[int, Split],
-        test: Mapping[int, Split] | None,
+        test: Mapping[int, Split] | None = None,
         *,
-        course: Schedule,
+        descent: Descent,
+        along: tuple[int, int] | None = None,
     ) -> None:
-        self.members, self.course, self.epoch = tuple(members), course, 0
-        shape = (course.epochs + 1, len(members))
-        self.metrics = {name: np.full(shape, np.nan) for name in self.METRICS}
-        self.diverged = np.full(len(members), -1)
+        self.members, self.descent, self.epoch = tuple(members), descent, 0
         self._loss, self._train, self._test = loss, train, test
         self._like = next(iter(train.values())).x
         self._n = len(self._like)
-        self._batch = self._n if course.batch_size == "all" else min(course.batch_size, self._n)
+        self._batch = self._n if descent.batch_size == "all" else min(descent.batch_size, self._n)
         self.steps_per_epoch = -(-self._n // self._batch)
+        self.block_size = min(self._n, along[0]) if along else 0
+        self.measured = measured_epochs(descent.evaluated, along[1]) if along else []
+        self._initial_kernels: dict[int, NDArray[np.float64]] = {}  # by seed
+        shape, names = (descent.epochs + 1, len(members)), self.METRICS + (ALONG if along else ())
+        self.metrics = {name: np.full(shape, np.nan) for name in names}
+        self.diverged = np.full(len(members), -1)
         self._steps = np.zeros(len(members), dtype=np.int64)  # that are done in this epoch
-        self._team = Team(1)
-        outputs = (self._n, loss.outputs)
-        zero = {
-            seed: loss.values(part.x.new_zeros(outputs), part.y).mean(dtype=torch.float64).item()
-            for seed, part in train.items()
-        }
-        self._zero_loss = np.array([zero[member.seed] for member in members])
+        zeros = self._like.new_zeros(self._n, loss.outputs)
+        zero_losses = [loss.values(zeros, train[member.seed].y) for member in members]
+        self._zero_loss = np.array([v.mean(dtype=torch.float64).item() for v in zero_losses])
         # On the samples' device: fetching the loss of every step would slow down a GPU.
-        self._peak_loss = torch.zeros(len(members), dtype=torch.float64, device=self._like.device)
+        on_device: Any = {"dtype": torch.float64, "device": self._like.device}
+        self._peak_loss = torch.zeros(len(members), **on_device)
+        self._rates = torch.tensor([member.rate for member in members], **on_device)
         self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
         self._varied = self._varies.copy()  # at any evaluation
-        self._numbers: dict[tuple[int, ...], Tensor] = {}  # on the samples' device
         self._groups = self._begin(range(len(members)))
         tensors = self._groups[0].tensors.items()
         self._no_networks = {name: t[:0].numpy(force=True).copy() for name, t in tensors}
@@ -132,40 +132,44 @@ class Training(ABC):
     @property
     def finished(self) -> bool:
         """Whether all epochs are done, or no member is left to train."""
-        return self.epoch > self.course.epochs or not self._groups
+        return self.epoch > self.descent.epochs or not self._groups
 
-    def advance(self, paused: Callable[[], bool] = lambda: False, team: Team | None = None) -> bool:
+    def advance(
+        self, paused: Callable[[], bool] = lambda: False, workers: Executor | None = None
+    ) -> bool:
         """Finish the epoch and return True, or False soon after ``paused`` says so.
 
-        The threads of ``team`` share the groups, and what of a group can be shared.
+        The threads of ``workers`` (`threads.pool`) share the groups.
         """
-        self._team = team or Team(1)
-        if not all(self._team.map(lambda group: self._finish_epoch(group, paused), self._groups)):
+        if not all(self._map(partial(self._finish_epoch, paused), workers)):
             return False
-        if self.epoch in self.course.evaluated:
+        if self.epoch in self.descent.evaluated:
             self._drop_diverged()
+        if self.epoch in self.measured:
+            self._map(self._measure, workers)
         self._steps[:] = 0
         self.epoch += 1
         return True
 
-    def state(self) -> Arrays:
+    def state(self) -> dict[str, NDArray[Any]]:
         """Return all that training goes on from; the networks are those of members not diverged."""
         networks = {
             name: np.concatenate([none, *(g.tensors[name].numpy(force=True) for g in self._groups)])
             for name, none in self._no_networks.items()
         }
-        return self._progress() | networks
+        progress = {
+            "epoch": np.array(self.epoch),
+            "steps": self._steps,
+            "diverged": self.diverged,
+            "peak_loss": self._peak_loss.numpy(force=True),
+            "varied": self._varied,
+        }
+        progress = {name: array.copy() for name, array in (progress | self.metrics).items()}
+        return progress | networks
 
-    def restore(self, state: Arrays) -> None:
-        """Go on from the `state` of an ensemble that was made in the same way.
-
-        Raises `StateError` if it has other members, epochs or layers.
-        """
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the `state` of an ensemble that was made in the same way."""
         active = [int(number) for number in np.flatnonzero(state["diverged"] < 0)]
-        shapes = {name: array.shape for name, array in self._progress().items()}
-        shapes |= {name: (len(active), *no.shape[1:]) for name, no in self._no_networks.items()}
-        if shapes != {name: array.shape for name, array in state.items()}:
-            raise StateError("a state of another ensemble, with other members, epochs or layers")
         self.epoch = int(state["epoch"])
         self._steps, self.diverged = state["steps"].copy(), state["diverged"].copy()
         self._peak_loss = torch.tensor(state["peak_loss"], device=self._like.device)
@@ -177,16 +181,11 @@ class Training(ABC):
             for name, tensor in group.tensors.items():
                 tensor.copy_(torch.from_numpy(state[name][places]))
 
-    def _progress(self) -> Arrays:
-        """Return what a state holds beside the networks."""
-        progress = {
-            "epoch": np.array(self.epoch),
-            "steps": self._steps,
-            "diverged": self.diverged,
-            "peak_loss": self._peak_loss.numpy(force=True),
-            "varied": self._varied,
-        }
-        return {name: array.copy() for name, array in (progress | self.metrics).items()}
+    def _map(self, function: Callable[[Any], Any], workers: Executor | None) -> list[Any]:
+        """Return a function's values for all groups."""
+        if workers and len(self._groups) > 1:
+            return [*workers.map(function, self._groups)]
+        return [*map(function, self._groups)]
 
     @abstractmethod
     def _begin(self, numbers: Sequence[int]) -> list[Any]:
@@ -195,17 +194,25 @@ class Training(ABC):
     def _group(self, numbers: Sequence[int], kind: str, layers: Sequence[Tensor]) -> Group:
         """Return a group of matrices by layers, with velocities if there is momentum."""
         tensors = {f"{kind}_{k}": t for k, t in enumerate(layers)}
-        if self.course.momentum:
+        if self.descent.momentum:
             tensors |= {f"velocity_{k}": torch.zeros_like(t) for k, t in enumerate(layers)}
         return Group(numbers, tensors)
 
     @abstractmethod
-    def _descend(self, group: Any, batches: Mapping[int, Any], step: int) -> None:
-        """Do a step of this epoch on the samples that `_batches` gives each seed."""
+    def _descend(self, group: Any, rows: Mapping[int, Any], *, last: bool) -> None:
+        """Do a step, the ``last`` of this epoch or another, on what `_batches` gives each seed."""
 
     @abstractmethod
     def _forward(self, group: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs (..., n, c) and, if they are measured, the last representations."""
+
+    def _kernel(self, group: Any, place: int, x: Tensor) -> Tensor:
+        """Return the kernel of the member at a place of a group, in float64."""
+        raise NotImplementedError
+
+    def _sharpness(self, group: Any, place: int, block: Split, rng: np.random.Generator) -> float:
+        """Return the sharpness of the member at a place of a group."""
+        raise NotImplementedError
 
     def _evaluates_as_trained(self) -> bool:
         """Return whether evaluations show the network as its steps see it, in full precision."""
@@ -236,26 +243,19 @@ class Training(ABC):
     def _watch_step(self, group: Group, f: Tensor, labels: Tensor) -> None:
         """Remember the highest loss of a step; ``f`` are the outputs for its samples."""
         loss = self._loss.values(f, labels).mean(-1, dtype=torch.float64)
-        numbers = self._numbers_of(group)
-        self._peak_loss[numbers] = torch.maximum(self._peak_loss[numbers], loss)
+        self._peak_loss[group.index] = torch.maximum(self._peak_loss[group.index], loss)
 
-    def _numbers_of(self, group: Group) -> Tensor:
-        """Return a group's numbers, kept on the device: a GPU finishes its work before a copy."""
-        key = tuple(group.numbers)
-        if key not in self._numbers:
-            self._numbers[key] = torch.tensor(key, device=self._like.device)
-        return self._numbers[key]
-
-    def _finish_epoch(self, group: Group, paused: Callable[[], bool]) -> bool:
+    def _finish_epoch(self, paused: Callable[[], bool], group: Group) -> bool:
         if self.epoch:
             seeds = {self.members[number].seed for number in group.numbers}
             batches = {seed: self._batches(seed) for seed in seeds}
             for step in range(self._steps[group.numbers[0]], self.steps_per_epoch):
                 if paused():
                     return False
-                self._descend(group, batches, step)
+                rows = {seed: batch[step] for seed, batch in batches.items()}
+                self._descend(group, rows, last=step + 1 == self.steps_per_epoch)
                 self._steps[group.numbers] = step + 1
-        if self.epoch in self.course.evaluated:
+        if self.epoch in self.descent.evaluated:
             for name, parts in (("train", self._train), ("test", self._test)):
                 if parts is not None:
                     self._evaluate(group, name, parts)
@@ -270,7 +270,7 @@ class Training(ABC):
 
     def _gather(
         self, group: Group, parts: Mapping[int, Split], rows: Mapping[int, Any]
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Any, Tensor]:
         """Return some of the samples of the members' seeds, with an axis for members if several."""
         seeds = [self.members[number].seed for number in group.numbers]
         drawn = {s: Split(*(rows_of(t, rows[s]) for t in parts[s])) for s in set(seeds)}
@@ -281,26 +281,19 @@ class Training(ABC):
             return Split(*(t.expand(len(seeds), *t.shape) for t in first))  # nothing is copied
         return Split(*map(torch.stack, zip(*(drawn[seed] for seed in seeds), strict=True)))
 
-    def _each(self, function: Callable[[slice], Any], parts: Sequence[slice]) -> Iterable[Any]:
-        """Return a function's values for parts of the samples, without gradients."""
-        return map(function, parts)
-
     @torch.no_grad()
     def _evaluate(self, group: Group, name: str, parts: Mapping[int, Split]) -> None:
         n = len(next(iter(parts.values())).x)
         loss = correct = cosines = squares = torch.zeros((), dtype=torch.float64)
         first, varies = None, torch.zeros((), dtype=torch.bool)
-
-        def outputs(rows: slice) -> tuple[Tensor, Tensor | None, Tensor]:
-            x, y = self._gather(group, parts, dict.fromkeys(parts, rows))
-            return *self._forward(group, x), y
-
-        evaluated = [slice(top, top + EVALUATED) for top in range(0, n, EVALUATED)]
-        for f, u, y in self._each(outputs, evaluated):
+        for top in range(0, n, EVALUATED):
+            x, y = self._gather(group, parts, dict.fromkeys(parts, slice(top, top + EVALUATED)))
+            f, u = self._forward(group, x)
             loss = self._loss.values(f, y).sum(-1, dtype=torch.float64) + loss
             correct = (self._loss.predictions(f) == y).sum(-1) + correct
             first = f[..., :1, :] if first is None else first
-            varies = _differ(f, first) | varies
+            tolerance = ROUNDINGS * torch.finfo(f.dtype).eps * first.abs().amax((-2, -1))
+            varies = ((f - first).abs().amax((-2, -1)) > tolerance) | varies
             if u is not None:
                 directions = normalize(u.double())
                 cosines = directions.sum(0) + cosines
@@ -314,13 +307,28 @@ class Training(ABC):
         if name == "train":
             self._varies[group.numbers] = varies.numpy(force=True)
 
+    def _measure(self, group: Any) -> None:
+        """Measure kernels and sharpness of a group's members after this epoch."""
+        for place, number in enumerate(group.numbers):
+            seed = self.members[number].seed
+            block = self._block(seed)
+            if seed not in self._initial_kernels:  # also where a state goes on
+                (start,) = self._begin([number])
+                self._initial_kernels[seed] = self._kernel(start, 0, block.x).numpy(force=True)
+            k = self._kernel(group, place, block.x).numpy(force=True)
+            codes = self._loss.codes[block.y].numpy(force=True).astype(np.float64)
+            numbers = kernel_numbers(k, self._initial_kernels[seed], codes)
+            rng = generator(seed, "lanczos")
+            numbers["sharpness"] = self._sharpness(group, place, block, rng)
+            for name, value in numbers.items():
+                self.metrics[name][self.epoch, number] = value
+
+    def _block(self, seed: int) -> Split:
+        """Return the samples on which kernels of a seed are measured."""
+        rows = torch.from_numpy(generator(seed, "blocks").permutation(self._n)[: self.block_size])
+        return Split(*(t[rows.to(t.device)] for t in self._train[seed]))
+
 
 def rows_of(t: Tensor, rows: slice | Tensor) -> Tensor:
     """Return some rows of a tensor; copied whole, in half the time of indexing by numbers."""
     return t[rows] if isinstance(rows, slice) else t.index_select(0, rows)
-
-
-def _differ(f: Tensor, first: Tensor) -> Tensor:
-    """Return whether outputs (..., n, c) differ from those of one sample (..., 1, c)."""
-    tolerance = ROUNDINGS * torch.finfo(f.dtype).eps * first.abs().amax((-2, -1))
-    return (f - first).abs().amax((-2, -1)) > tolerance

@@ -29,10 +29,7 @@ from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
 
 #: Where Lanczos stops: the error of a norm is about the square of it.
 TOLERANCE = 1e-4
-#: Rows of a symmetric product that are computed at once.
-TILE = 256
-#: Matrices up to this size have their norm from all eigenvalues.
-FULL_SPECTRUM = 64
+FULL_SPECTRUM = 64  # size of matrices up to which norms are from all eigenvalues
 
 
 class ZeroGradientError(UserError):
@@ -53,8 +50,8 @@ def gradient_products(
 def _products(
     net: FeedforwardNet, x: Tensor, other: FeedforwardNet | None = None
 ) -> Iterator[Tensor]:
-    # As `gradient_products`, but a diagonal matrix is the vector (m,) on its diagonal: neurons of
-    # the first layer share no weights, and pairs of them need no look.
+    # As `gradient_products`, but the first layer's, a diagonal matrix, are the vector (m,) on it:
+    # its neurons share no weights.
     inputs, sums = layers(net, x[None])
     inputs2, sums2 = (inputs, sums) if other is None else layers(other, x[None])
     slope = net.activation.derivative
@@ -71,8 +68,7 @@ def _products(
         m, fed = s.shape[1], len(within)
         weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (net, other or net))
         across = weight * (scale * within) if within.ndim == 1 else product(weight, within, scale)
-        multiply = _symmetric_product if other is None else product
-        products = multiply(across, weight2.T, scale)
+        products = product(across, weight2.T, scale)
         products.diagonal().add_(shared)
         if net.dense:
             wider = x.new_empty(m + fed, m + fed)
@@ -84,16 +80,6 @@ def _products(
         elif layer < len(net.weights) - 1:
             within = s.T * products * s2
         yield products
-
-
-def _symmetric_product(a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """Return scale · a b (m, m), a symmetric matrix, from its upper half."""
-    matrix = a.new_empty(len(a), len(a))
-    for top in range(0, len(a), TILE):
-        rows, beyond = slice(top, top + TILE), slice(top + TILE, None)
-        matrix[rows, top:] = product(a[rows], b[:, top:], scale)
-        matrix[beyond, rows] = matrix[rows, beyond].T
-    return matrix
 
 
 @dataclass(frozen=True)
@@ -182,7 +168,7 @@ def spectral_norm(matrix: Tensor) -> float:
 
 
 def lanczos(operator: Callable[[Tensor], Tensor], like: Tensor, **options: Any) -> Any:
-    """Return what SciPy's `eigsh` finds of the largest absolute eigenvalue, with its ``options``.
+    """Return the largest absolute eigenvalue, as SciPy's `eigsh` does with these ``options``.
 
     ``operator`` is symmetric; it takes and returns vectors (p,), of the type and place of ``like``.
     """
@@ -191,8 +177,7 @@ def lanczos(operator: Callable[[Tensor], Tensor], like: Tensor, **options: Any) 
         vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
         return np.asarray(operator(vector).cpu().numpy())
 
-    p = len(like)
     # A fixed start: the same operator gives the same bytes.
-    start = np.random.default_rng(0).standard_normal(p)
-    linear = LinearOperator((p, p), matvec=times, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(len(like))
+    linear = LinearOperator((len(like), len(like)), matvec=times, dtype=np.float64)
     return eigsh(linear, k=1, which="LM", v0=start, **options)

@@ -1,13 +1,12 @@
 """How far a network is from linear in its weights, in balls about its initialisation.
 
-By the quadratic term of its expansion and the Hessian's norm. With Lagrange's remainder the
-expansion is exact (liu2022transition, Eq. (1)), so that the quadratic term 1/2 δ^T H(ξ) δ at
-weights w_0 + δ is f(w_0 + δ) - f(w_0) - grad f(w_0) · δ, whatever ξ is.
+With Lagrange's remainder its expansion is exact (liu2022transition, Eq. (1)), so that the quadratic
+term 1/2 δ^T H(ξ) δ at weights w_0 + δ is f(w_0 + δ) - f(w_0) - grad f(w_0) · δ, whatever ξ is.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,10 +20,8 @@ from ntk_conditioning.theory import liu2022transition as theory
 from ntk_conditioning.transition.feedforward import FeedforwardNet, outputs
 from ntk_conditioning.transition.gradients import gradient_products, lanczos
 
-#: Relative accuracy at which Lanczos stops: the error of an eigenvalue is about its square.
-TOLERANCE = 1e-5
-#: Vectors that Lanczos keeps: half of SciPy's default takes no more products here, and less time.
-LANCZOS_VECTORS = 10
+#: Where Lanczos stops (the error of an eigenvalue is about its square), and vectors that it keeps.
+TOLERANCE, LANCZOS_VECTORS = 1e-5, 10
 #: Steps of an ascent, and the relative rise that ends it.
 ASCENT_STEPS, LEAST_RISE = 20, 1e-4
 
@@ -104,21 +101,6 @@ def hessian_norm(expansion: Expansion) -> HessianNorm:
     return HessianNorm(abs(value), float(residual), vector)
 
 
-@dataclass(frozen=True)
-class LargestTerms:
-    """The largest |quadratic term| found in a ball, by the way in which it was found."""
-
-    random: float
-    gradient: float
-    eigenvector: float
-    ascent: float
-
-    @property
-    def largest(self) -> float:
-        """The largest of all: a bound on the supremum from below."""
-        return max(self.random, self.gradient, self.eigenvector, self.ascent)
-
-
 def largest_terms(
     expansion: Expansion,
     radius: float,
@@ -126,14 +108,14 @@ def largest_terms(
     eigenvector: Tensor,
     directions: int,
     generator: np.random.Generator,
-) -> LargestTerms:
-    """Return the largest |quadratic term| at changes δ with |δ| = ``radius``.
+) -> dict[str, float]:
+    """Return the largest |quadratic term| at changes δ with |δ| = ``radius``, by ways to search.
 
-    Taken are ``directions`` random ones, both signs of the gradient and of the Hessian's
-    ``eigenvector`` (p,), and an ascent from the best of these: by δ <- radius · g/|g|, where g is
-    the term's gradient. At a quadratic function this is the power iteration.
+    ``random`` are as many ``directions``, ``gradient`` and ``eigenvector`` both signs of that of f
+    and of the Hessian's ``eigenvector`` (p,), ``ascent`` starts from the best of each: by
+    δ <- radius · g/|g|, where g is the term's gradient. At a quadratic function this is the power
+    iteration. All bound the supremum from below.
     """
-
     # Drawn one by one: a network has too many weights to keep all directions.
     random = (
         torch.from_numpy(generator.standard_normal(expansion.size)).to(expansion.origin)
@@ -148,7 +130,7 @@ def largest_terms(
         terms = ((abs(expansion.quadratic_term(change)), change) for change in changes)
         largest[way], best = max(terms, key=lambda pair: pair[0])
         climbed.append(_climb(expansion, best, radius))
-    return LargestTerms(ascent=max(climbed), **largest)
+    return largest | {"ascent": max(climbed)}
 
 
 def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:
@@ -193,9 +175,9 @@ def linearity(
                 "hessian_norm": norm.norm,
                 "hessian_residual": norm.residual,
                 "hessian_norm_fixed": norm_fixed.norm,
-                "quadratic_term": terms.largest,
-                **{f"quadratic_{way}": term for way, term in asdict(terms).items()},
-                "quadratic_term_fixed": terms_fixed.largest,
+                "quadratic_term": max(terms.values()),
+                **{f"quadratic_{way}": term for way, term in terms.items()},
+                "quadratic_term_fixed": max(terms_fixed.values()),
                 "bound": bound,
                 "bound_fixed": bound_fixed,
             }

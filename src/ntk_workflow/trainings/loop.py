@@ -12,8 +12,8 @@ from torch.backends import cudnn
 from ntk_conditioning.data.archives import ContentError, FormatError, load_arrays
 from ntk_conditioning.files import atomic
 from ntk_conditioning.networks.gradient_tiles import full_precision
-from ntk_conditioning.threads import Team
-from ntk_conditioning.training.trainer import StateError, Training
+from ntk_conditioning.threads import pool
+from ntk_conditioning.training.trainer import Training
 from ntk_workflow.cli import log
 from ntk_workflow.progress_bars import progress
 
@@ -53,7 +53,7 @@ def train(
         try:
             ensemble.restore(load_arrays(checkpoint, required=[*ensemble.state()]))
             log.info("going on from a checkpoint in epoch %d", ensemble.epoch)
-        except (FormatError, ContentError, StateError) as error:
+        except (FormatError, ContentError) as error:
             log.info("a checkpoint is not used: %s", error)
     received: list[int] = []
     handlers = {s: signal.signal(s, lambda number, _: received.append(number)) for s in SIGNALS}
@@ -62,11 +62,11 @@ def train(
     def pausing() -> bool:
         return bool(received) or time.monotonic() >= due
 
-    bar = progress(total=ensemble.course.epochs, initial=max(0, ensemble.epoch - 1), unit="epoch")
+    bar = progress(total=ensemble.descent.epochs, initial=max(0, ensemble.epoch - 1), unit="epoch")
     try:
-        with bar, fixed_sums(tf32=tf32), Team(threads) as team:
+        with bar, fixed_sums(tf32=tf32), pool(threads) as workers:
             while not ensemble.finished:
-                if ensemble.advance(pausing, team):
+                if ensemble.advance(pausing, workers):
                     epoch = ensemble.epoch - 1
                     if np.isfinite(losses := ensemble.metrics["train_loss"][epoch]).any():
                         bar.set_postfix_str(f"lowest loss {np.nanmin(losses):.4g}", refresh=False)

@@ -24,14 +24,12 @@ from ntk_conditioning.networks.user_models import UserModel, make_user_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import condition_numbers
 from ntk_conditioning.training.curves import along_rows, curve_rows
-from ntk_conditioning.training.descent import Along
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.losses import Loss, make_loss
-from ntk_conditioning.training.measured import Measured
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import NetworkSpec, Split
+from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.cli import log
 from ntk_workflow.trainings.data import LabelledSamples
 from ntk_workflow.trainings.settings import Image, Rates, TrainingSettings
@@ -157,7 +155,7 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
     return rows
 
 
-def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Measured:
+def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Training:
     """Return the networks of all ``rates`` at initialisation, with their samples on the device.
 
     On a GPU the products of all networks of mlp are computed together, see `Ensemble`.
@@ -169,22 +167,20 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Mea
     train = {seed: parts[id(samples.train[seed])] for seed in settings.seeds}
     test = {seed: parts[id(samples.test[seed])] for seed in settings.seeds if samples.test} or None
     common = (task.loss(dtype, device), members, train, test)
-    ensemble: Measured
+    options: dict[str, Any] = {"descent": settings, "along": settings.kernels_along}
+    ensemble: Training
     if kind_of(task.names["model"]).by_modules:
-        ensemble = ModuleEnsemble(partial(task.make, dtype=dtype), *common, descent=settings)
+        ensemble = ModuleEnsemble(partial(task.make, dtype=dtype), *common, **options)
     else:
         together = device.type == "cuda"
-        ensemble = Ensemble(task.architecture, *common, course=settings, together=together)
-    if settings.kernels_along:
-        block, points = settings.kernels_along
-        ensemble.measure_along(Along(samples=block, points=points))
+        ensemble = Ensemble(task.architecture, *common, **options, together=together)
     sizes = (len(members), settings.width, *samples.shape)
     words = "device %s, %s, %d networks of width %d, %d samples of %d features"
     log.info(words, device, settings.dtype, *sizes)
     return ensemble
 
 
-def training_rows(task: TrainingTask, rates: Rates, ensemble: Measured) -> tuple[Rows, Rows]:
+def training_rows(task: TrainingTask, rates: Rates, ensemble: Training) -> tuple[Rows, Rows]:
     """Return the rows of the tables of curves and of kernels along training."""
     settings, samples, (n, d) = task.settings, task.samples, task.samples.shape
     labels = {**task.names, **asdict(settings)} | {"n": n, "d": d, "classes": samples.classes}
@@ -202,6 +198,6 @@ def training_rows(task: TrainingTask, rates: Rates, ensemble: Measured) -> tuple
         network: Any = {"seed": seed, "relative_rate": relative, "rate": rate}
         network |= {"steps_per_epoch": ensemble.steps_per_epoch}
         network |= {"diverged": int(ensemble.diverged[number])}
-        rows += curve_rows(of_curves, **network, metrics=curve, epochs=ensemble.course.evaluated)
+        rows += curve_rows(of_curves, **network, metrics=curve, epochs=ensemble.descent.evaluated)
         along += along_rows(of_kernels, **network, metrics=metrics, epochs=ensemble.measured)
     return rows, along

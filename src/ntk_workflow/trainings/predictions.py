@@ -1,5 +1,6 @@
 """What the NTK at initialisation says of a training, in float64 whatever the training is in."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,8 +18,13 @@ from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spect
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Linearised, expansions
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.predicted_times import SHARES, known, time_columns, times
-from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
+from ntk_conditioning.training.prediction import (
+    SHARES,
+    predicted_losses,
+    predicted_steps,
+    time_columns,
+    times,
+)
 from ntk_conditioning.training.tangents import mlp_kernel, mlp_outputs, tangent
 from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.trainings.networks import Rows, TrainingTask
@@ -90,11 +96,11 @@ def predict(task: TrainingTask, seed: int, part: Split, rates: Sequence[float]) 
         make = expansions(partial(task.make, dtype=torch.float64))
         ensemble = ModuleEnsemble(make, *common, descent=settings)
     else:
-        ensemble = Linearised(task.architecture, *common, course=settings)
+        ensemble = Linearised(task.architecture, *common, descent=settings)
     while not ensemble.finished:
         ensemble.advance()
     for curve in ensemble.metrics["train_loss"][settings.evaluated].T:
-        losses = known(curve.tolist())
+        losses = [loss if math.isfinite(loss) else None for loss in curve.tolist()]
         row = {"method": "flow", "predicted_loss": losses}
         rows.append(row | times(settings.evaluated, losses, prefix="predicted_"))
     return rows

@@ -7,162 +7,123 @@ import pytest
 import torch
 from torch import Tensor
 from torch.autograd.functional import hessian
-from torch.func import functional_call, jacrev
+from torch.func import functional_call
 
-from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
-from ntk_conditioning.training import tangents
-from ntk_conditioning.training.descent import Along, Descent, Schedule
 from ntk_conditioning.training.kernels_along import (
     ALONG,
     kernel_numbers,
     module_kernel,
     sharpness,
-    smallest_angle,
 )
-from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.tangents import Architecture, mlp_kernel
+from ntk_conditioning.training.tangents import Architecture, mlp_kernel, tangent
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
-from tests.support.trainings import after, assert_same, finish
+from tests.ntk_conditioning.training.ensembles import CROSS_ENTROPY, ensemble, jacobian
+from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.1, 0.4))
 IMAGE, N, BLOCK = (2, 3, 2), 14, 9
-LOSS = "cross_entropy", "classes"
+ARCHITECTURE = Architecture(2, 6, activations.get("tanh"))
 
 
-def parts() -> dict[int, Split]:
-    rng = np.random.default_rng(2)
-    draws = {seed: torch.from_numpy(rng.standard_normal((N, 12))) for seed in (1, 5)}
-    return {seed: Split(x, torch.arange(N) % 3) for seed, x in draws.items()}
-
-
-def block(seed: int, part: Split) -> Split:
+def block(trained, seed: int) -> Split:
     rows = generator(seed, "blocks").permutation(N)[:BLOCK]
-    return Split(part.x[rows], part.y[rows])
+    return Split(*(t[rows] for t in trained._train[seed]))
 
 
 def networks(name: str):
-    """Return what makes a network; ``frozen`` is one whose first weight does not train."""
+    """Return what makes a network; ``frozen`` trains no first weight, ``tied`` shares one."""
     size = {"d": 12, "image": IMAGE, "depth": 4 if name.startswith("resnet") else 2, "width": 3}
     size |= {"activation": activations.get("tanh"), "outputs": 3, "dtype": torch.float64}
+    built_in = {"frozen": "mlp_bias", "tied": "fc_layer_norm"}.get(name, name)
 
     def make(rng):
-        network = make_network("mlp_bias" if name == "frozen" else name, rng, **size)
+        network = make_network(built_in, rng, **size)
         next(network.parameters()).requires_grad_(name != "frozen")
+        if name == "tied":
+            first, second = (m for m in network.modules() if isinstance(m, torch.nn.LayerNorm))
+            second.weight = first.weight
         return network
 
     return make
 
 
-def make(kind="mlp", *, along: Along | None = None, members=MEMBERS, epochs=6, **options):
-    loss = make_loss(*LOSS[:1], outputs=LOSS[1], classes=3, dtype=torch.float64)
-    given = {seed: part for seed, part in parts().items() if seed in {m.seed for m in members}}
-    course = {"epochs": epochs, "batch_size": 5}
-    if kind == "mlp":
-        tanh = Architecture(2, 6, activations.get("tanh"))
-        ensemble = Ensemble(tanh, loss, members, given, course=Schedule(**course), **options)
-    else:
-        if kind.startswith("resnet"):
-            images = {s: part.x.reshape(N, *IMAGE).movedim(-1, 1) for s, part in given.items()}
-            given = {seed: Split(x, given[seed].y) for seed, x in images.items()}
-        descent = Descent(**course, momentum=0.5)
-        ensemble = ModuleEnsemble(networks(kind), loss, members, given, descent=descent)
-    if along:
-        ensemble.measure_along(along)
-    return ensemble
-
-
-def mean_kernel(weights, activation, x) -> Tensor:
-    """Return the mean over outputs of the kernels of `kernels.empirical`."""
-    *inner, last = weights
-    each = [empirical.ntk(MLP((*inner, row[None]), activation), x) for row in last]
-    return torch.stack(each).mean(0)
+def make(kind="mlp", *, members=MEMBERS, epochs=6, **options):
+    shape = (2, 2, 3) if kind.startswith("resnet") else (12,)
+    options |= {"epochs": epochs, "batch_size": 5, "momentum": 0.5}
+    made = ARCHITECTURE if kind == "mlp" else networks(kind)
+    return ensemble(made, members, n=N, shape=shape, **options)
 
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "normalized_relu"])
 @pytest.mark.parametrize("depth", [0, 1, 3])
-def test_the_kernel_is_the_mean_of_those_of_the_outputs(monkeypatch, name, depth):
-    monkeypatch.setattr(tangents, "ENTRIES", 2 * 8 * 6)  # two outputs at a time
+def test_the_kernel_is_the_mean_of_those_of_the_outputs(name, depth):
+    """Those on the diagonal of the kernel of all outputs."""
     rng, sizes = np.random.default_rng(depth), [4, *[6] * depth, 5]
     weights = [torch.from_numpy(rng.standard_normal(s[::-1])) for s in pairwise(sizes)]
     x, activation = torch.from_numpy(rng.standard_normal((8, 4))), activations.get(name)
-    expected = mean_kernel(weights, activation, x)
+    whole = tangent(weights, activation, x).kernel().reshape(8, 5, 8, 5)
+    expected = torch.einsum("iaja->ij", whole) / 5
     kernel = mlp_kernel(weights, activation, x)
     torch.testing.assert_close(kernel, expected, rtol=1e-12, atol=1e-12)
 
 
-def explicit(network, x) -> tuple[list[str], Tensor, Tensor]:
-    """Return the parameters that train, the gradients (n, c, p) by them and the factors (p,).
-
-    Gradients count by the roots of their rates' factors.
-    """
-    given = {name: p.detach() for name, p in network.named_parameters() if p.requires_grad}
-    factor = {id(p): f for f, group in network.rate_groups().items() for p in group}
-    rows = jacrev(lambda of: functional_call(network, of, x)[0])(given)
-    parameters = dict(network.named_parameters())
-    numbers = [(parameters[name].numel(), factor[id(parameters[name])]) for name in given]
-    factors = torch.cat([torch.full((p,), f, dtype=torch.float64) for p, f in numbers])
-    flat = torch.cat([rows[name].reshape(*rows[name].shape[:2], -1) for name in given], dim=2)
-    return [*given], flat * factors.sqrt(), factors
-
-
-@pytest.mark.parametrize("kind", ["fc_batch_norm", "resnet_fixup", "frozen"])
+@pytest.mark.parametrize("kind", ["fc_batch_norm", "resnet_fixup", "frozen", "tied"])
 def test_measurements_of_modules_are_those_of_explicit_gradients_and_hessians(kind):
     """Of Fixup some parameters learn at a tenth of the rate; batch norms see the block.
 
     Parameters that do not train count for nothing.
     """
-    ensemble = make(kind, along=Along(samples=BLOCK, points=3), members=MEMBERS[:1])
-    network, data = networks(kind)(generator(1, "init")), block(1, ensemble._train[1])
+    trained = make(kind, along=(BLOCK, 3), members=MEMBERS[:1])
+    network, data = networks(kind)(generator(1, "init")), block(trained, 1)
     first = next(network.parameters()).clone()
-    finish(ensemble)
-    (group,) = ensemble._groups
+    finish(trained)
+    (group,) = trained._groups
     network.load_state_dict(group.network.state_dict())
     assert torch.equal(first, next(network.parameters())) == (kind == "frozen")
     freeze_statistics(network, data.x)
-    names, rows, factors = explicit(network, data.x)
-    expected = torch.einsum("iap,jap->ij", rows, rows) / 3
+    names, rows, factors = jacobian(network, data.x)
+    expected = torch.einsum("iap,jap,p->ij", rows, rows, factors) / 3
     torch.testing.assert_close(module_kernel(network, data.x), expected, rtol=1e-10, atol=1e-10)
     kappa = conditioning(expected.numpy()).kappa
-    assert ensemble.metrics["kappa"][-1, 0] == pytest.approx(kappa, rel=1e-6)
+    assert trained.metrics["kappa"][-1, 0] == pytest.approx(kappa, rel=1e-6)
     parameters = [dict(network.named_parameters())[name].detach() for name in names]
 
     def loss(vector: Tensor) -> Tensor:
         pieces = vector.split([p.numel() for p in parameters])
         weights = {n: v.view(p.shape) for n, v, p in zip(names, pieces, parameters, strict=True)}
-        return plain_losses(LOSS, functional_call(network, weights, data.x)[0], data.y).mean()
+        return plain_losses(
+            CROSS_ENTROPY, functional_call(network, weights, data.x)[0], data.y
+        ).mean()
 
     dense = hessian(loss, torch.cat([p.flatten() for p in parameters]))
     largest = torch.linalg.eigvalsh(dense * factors.sqrt()[:, None] * factors.sqrt())[-1].item()
-    assert ensemble.metrics["sharpness"][-1, 0] == pytest.approx(largest, rel=1e-3)
+    assert trained.metrics["sharpness"][-1, 0] == pytest.approx(largest, rel=1e-3)
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_measurements_of_mlps_are_those_of_their_weights(together):
-    ensemble = make(along=Along(samples=BLOCK, points=4), together=together)
+    trained = make(along=(BLOCK, 4), together=together)
     tanh, initial, centre = activations.get("tanh"), {}, np.eye(BLOCK) - 1 / BLOCK
-    assert ensemble.measured == [0, 1, 2, 6]
-    while not ensemble.finished:
-        ensemble.advance()
-        epoch, state = ensemble.epoch - 1, ensemble.state()
+    assert trained.measured == [0, 1, 2, 6]
+    while not trained.finished:
+        trained.advance()
+        epoch, state = trained.epoch - 1, trained.state()
         for number, member in enumerate(MEMBERS):
-            values = [ensemble.metrics[name][epoch, number] for name in ALONG]
+            values = [trained.metrics[name][epoch, number] for name in ALONG]
             if epoch not in (0, 1, 2, 6):
                 assert np.isnan(values).all()
                 continue
             weights = [torch.from_numpy(state[f"weights_{k}"][number]) for k in range(3)]
-            data = block(member.seed, parts()[member.seed])
-            k = mean_kernel(weights, tanh, data.x).numpy()
+            data = block(trained, member.seed)
+            k = mlp_kernel(weights, tanh, data.x).numpy()
             first, spectrum = initial.setdefault(member.seed, k), conditioning(k)
             codes = np.eye(3)[data.y]
             kc, yc = centre @ k @ centre, centre @ codes @ codes.T @ centre
@@ -178,7 +139,7 @@ def test_measurements_of_mlps_are_those_of_their_weights(together):
                 a, b, c = (piece.view_as(w) for w, piece in zip(weights, pieces, strict=True))
                 scale = tanh.gain / 6**0.5
                 z = scale * torch.tanh(scale * torch.tanh(data.x @ a.T) @ b.T) @ c.T
-                return plain_losses(LOSS, z, data.y).mean()
+                return plain_losses(CROSS_ENTROPY, z, data.y).mean()
 
             dense = hessian(loss, torch.cat([w.flatten() for w in weights]))
             largest = torch.linalg.eigvalsh(dense)[-1].item()
@@ -186,32 +147,12 @@ def test_measurements_of_mlps_are_those_of_their_weights(together):
             assert values[-1] == pytest.approx(largest, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["mlp", "fc_batch_norm"])
-def test_measuring_leaves_no_trace_in_the_training_and_pauses_none_in_it(kind):
-    """A paused training goes on from its state alone, with kernels at initialisation made anew."""
-    usual = finish(make(kind))
-    along = Along(samples=BLOCK, points=4)
-    measured = finish(make(kind, along=along))
-    assert usual.state().keys() == measured.state().keys() - {*ALONG}
-    assert_same(usual.state(), {name: measured.state()[name] for name in usual.state()})
-    state = make(kind, along=along).state()
-    for _ in range(100):
-        paused = make(kind, along=along)
-        paused.restore(state)
-        paused.advance(after(1))
-        state = paused.state()
-        if paused.finished:
-            break
-    assert_same(state, measured.state())
-
-
 def test_a_network_that_diverges_is_measured_no_more():
-    members = (NetworkSpec(1, 0.1), NetworkSpec(1, 1e6))
-    ensemble = finish(make(along=Along(samples=BLOCK, points=4), members=members))
-    assert ensemble.diverged.tolist()[0] == -1 < ensemble.diverged[1]
-    late = ensemble.metrics["kernel_change"][ensemble.diverged[1] :, 1]
-    assert np.isnan(late).all()
-    assert not np.isnan(ensemble.metrics["kernel_change"][-1, 0])
+    trained = finish(make(along=(BLOCK, 4), members=(NetworkSpec(1, 0.1), NetworkSpec(1, 1e6))))
+    assert trained.diverged[0] == -1 < trained.diverged[1]
+    changes = trained.metrics["kernel_change"]
+    assert np.isnan(changes[trained.diverged[1] :, 1]).all()
+    assert not np.isnan(changes[-1, 0])
 
 
 def test_what_a_kernel_cannot_tell_is_missing():
@@ -220,8 +161,8 @@ def test_what_a_kernel_cannot_tell_is_missing():
     assert np.isnan([numbers["kappa"], numbers["lambda_min"], numbers["alignment"]]).all()
     assert (numbers["lambda_max"], numbers["kernel_change"]) == (pytest.approx(3), 0)
     assert all(np.isnan([*kernel_numbers(np.zeros((3, 3)), ones, codes).values()]))
-    assert smallest_angle(ones) == 0
-    assert np.isnan(smallest_angle(np.diag([1.0, 0.0])))
+    assert numbers["min_angle"] == 0
+    assert np.isnan(kernel_numbers(np.diag([1.0, 0.0]), ones[:2, :2], codes[:2])["min_angle"])
 
 
 def test_a_loss_without_curvature_has_none():

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.training.curves import MEASURED, curve_rows
+from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.learning_rates import (
     SelectionError,
     at_best_rates,
@@ -52,21 +52,9 @@ def kernels(*kappas, **point):
     return tables.from_rows("training_kernels", rows)
 
 
-def best(curves, rules=FINAL, kappas=(10.0,)):
-    (row,) = select_rates(training(curves), kernels(*kappas), rules).to_pylist()
+def best(curves, rules=FINAL):
+    (row,) = select_rates(training(curves), kernels(10.0), rules).to_pylist()
     return row
-
-
-def test_a_curve_has_a_row_for_every_evaluated_epoch():
-    """What is not finite is missing, and divergence stays."""
-    metrics = dict.fromkeys(MEASURED, (1.0, 3.0, math.inf, NAN, NAN))
-    network = {"seed": 4, "relative_rate": 0.1, "rate": 0.1, "steps_per_epoch": 7, "diverged": 3}
-    rows = [*curve_rows(LABELS, **network, metrics=metrics, epochs=[0, 2, 4])]
-    assert [(row["epoch"], row["steps"]) for row in rows] == [(0, 0), (2, 14), (4, 28)]
-    assert [row["diverged"] for row in rows] == [False, False, True]
-    for name in MEASURED:
-        assert [row[name] for row in rows] == [1.0, None, None]
-    assert {(r["seed"], r["learning_rate"], r["activation"]) for r in rows} == {(4, 0.1, "relu")}
 
 
 @pytest.mark.parametrize(
@@ -144,25 +132,19 @@ def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, div
 
 
 @pytest.mark.parametrize(("kappas", "mean"), [((4.0, 25.0), 10), ((4.0, None), None)])
-def test_the_mean_over_seeds_decides(kappas, mean):
+def test_the_mean_over_seeds_decides_at_the_same_multiples_of_their_own_rates(kappas, mean):
+    """By steps, 0.1 of seed 1 would be alone, and the best."""
     curves = {(1, 0.1): [9, 1], (2, 0.1): [9, 9], (1, 0.2): [9, 4], (2, 0.2): [9, 5]}
-    row = best(curves, kappas=kappas)
-    assert (row["learning_rate"], row["score"], row["seeds"]) == (0.2, 4.5, 2)
+    table = training(curves, factors={1: 2, 2: 4})
+    (row,) = select_rates(table, kernels(*kappas), FINAL).to_pylist()
+    assert (row["relative_rate"], row["score"], row["seeds"], row["rates"]) == (0.2, 4.5, 2, 2)
+    assert row["learning_rate"] == pytest.approx(0.6, rel=1e-15)  # the mean of 0.4 and 0.8
+    assert (row["lowest_rate"], row["highest_rate"], row["common_rate"]) == (0.1, 0.2, 0.2)
     assert [row[f"final_loss_{name}"] for name in ("mean", "min", "max")] == [4.5, 4, 5]
     assert row["kappa"] == (mean and pytest.approx(mean))  # the geometric mean
     assert row["critical_learning_rate"] == 1.5
-
-
-def test_rates_are_compared_at_the_same_multiples_where_each_seed_has_its_own_steps():
-    """By steps, 0.4 of seed 1 and of seed 2 would be the best and the worst of one rate."""
-    curves = {(1, 0.1): [9, 3], (1, 0.2): [9, 2], (2, 0.1): [9, 1], (2, 0.2): [9, 4]}
-    table = training(curves, factors={1: 2, 2: 4})
-    (row,) = select_rates(table, kernels(10.0), FINAL).to_pylist()
-    assert (row["relative_rate"], row["score"], row["rates"]) == (0.1, 2, 2)
-    assert row["learning_rate"] == pytest.approx(0.3, rel=1e-15)  # the mean of 0.2 and 0.4
-    assert (row["lowest_rate"], row["highest_rate"], row["common_rate"]) == (0.1, 0.2, 0.1)
     curve = at_best_rates(table.to_pandas(), pd.DataFrame([row]))
-    assert [*curve["train_loss"]] == [9, 3, 9, 1]
+    assert [*curve["train_loss"]] == [9, 4, 9, 5]
 
 
 def test_every_network_has_a_row_by_its_experiments_rule_in_any_order_of_rows():

@@ -12,23 +12,25 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.threads import Team
-from ntk_conditioning.training import mlp_ensemble, mlp_layers, trainer
-from ntk_conditioning.training.descent import Schedule
-from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training import mlp_ensemble, trainer
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.mlp_layers import Layers
 from ntk_conditioning.training.tangents import Architecture
-from ntk_conditioning.training.trainer import NetworkSpec, Split, StateError
+from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
+from tests.ntk_conditioning.training.ensembles import (
+    CROSS_ENTROPY,
+    LOSSES,
+    SCALAR,
+    SQUARE,
+    ensemble,
+    split,
+)
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 METRICS = Ensemble.METRICS
 RELU, LEAKY = activations.get("relu"), activations.get("leaky_relu-0.2")
-LOSSES = ("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")
-CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
 #: Two seeds with three rates each.
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
 #: One that diverges, and with what it does so within two epochs; a ReLU network may die instead.
@@ -40,30 +42,14 @@ UNEVEN = {"n": 50, "d": 5, "width": 33, "batch_size": 17, "epochs": 4}
 both_ways = pytest.mark.parametrize("together", [False, True])
 
 
-def part(seed, n, d=3, dtype=torch.double) -> Split:
-    rng = np.random.default_rng(seed)
-    x = torch.from_numpy(rng.standard_normal((n, d))).to(dtype)
-    return Split(x, torch.from_numpy(rng.permutation(n) % 3))
+def make(members=MEMBERS, *, n=10, d=3, depth=2, width=7, activation=RELU, **options) -> Ensemble:
+    options = {"epochs": 3, "batch_size": 4} | options
+    architecture = Architecture(depth, width, activation)
+    return ensemble(architecture, members, n=n, shape=(d,), test=n + 1, **options)
 
 
-def make(members=MEMBERS, *, dtype=torch.double, together=False, **options) -> Ensemble:
-    default = {"n": 10, "d": 3, "depth": 2, "width": 7, "activation": RELU, "loss": CROSS_ENTROPY}
-    course = {"epochs": 3, "batch_size": 4} | options
-    n, d, depth, width, activation, loss = (course.pop(k, v) for k, v in default.items())
-    seeds = {member.seed for member in members}
-    return Ensemble(
-        Architecture(depth, width, activation),
-        make_loss(loss[0], outputs=loss[1], classes=3, dtype=dtype),
-        members,
-        {seed: part(seed, n, d, dtype) for seed in seeds},
-        {seed: part(100 + seed, n + 1, d, dtype) for seed in seeds},
-        course=Schedule(**course),
-        together=together,
-    )
-
-
-def weights(ensemble: Ensemble) -> list[Tensor]:
-    return [torch.from_numpy(w) for name, w in ensemble.state().items() if "weights_" in name]
+def weights(trained: Ensemble) -> list[Tensor]:
+    return [torch.from_numpy(w) for name, w in trained.state().items() if "weights_" in name]
 
 
 #: Those of the project and of a user, with torch's own function.
@@ -104,21 +90,17 @@ def test_training_is_that_of_a_loop_by_autograd(activation, depth, kind, momentu
     Autograd's network multiplies its scales in another order.
     """
     # rates by which nothing is rounded
-    members = (
-        [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)]
-        if together
-        else [NetworkSpec(1, 2.0**-6)]
-    )
+    members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 2 if together else 1]
     options = {"depth": depth, "activation": activation, "loss": kind, "momentum": momentum}
     epochs = 2 if momentum else 1
-    ensemble = make(members, n=7, epochs=epochs, together=together, **options)
-    assert ensemble.advance()
-    velocities = [[torch.zeros_like(w[0]) for w in weights(ensemble)] for _ in members]
+    trained = make(members, n=7, epochs=epochs, together=together, **options)
+    assert trained.advance()
+    velocities = [[torch.zeros_like(w[0]) for w in weights(trained)] for _ in members]
     for epoch, rows in product(range(1, epochs + 1), (slice(4), slice(4, 7))):
-        before = weights(ensemble)
-        assert ensemble.advance(after(1)) == (rows.stop == 7)
+        before = weights(trained)
+        assert trained.advance(after(1)) == (rows.stop == 7)
         for number, member in enumerate(members):
-            data, order = part(member.seed, 7), generator(member.seed, "batch", epoch)
+            data, order = split(member.seed, 7, 3), generator(member.seed, "batch", epoch)
             chosen = order.permutation(7)[rows]
             matrices = [w[number].clone().requires_grad_() for w in before]
             f = plain(activation, matrices, data.x[chosen])
@@ -126,22 +108,25 @@ def test_training_is_that_of_a_loop_by_autograd(activation, depth, kind, momentu
             gradient = torch.autograd.grad(loss, matrices)
             pairs = zip(velocities[number], gradient, strict=True)
             velocities[number] = [momentum * v + g for v, g in pairs]
-            pairs = zip(before, weights(ensemble), strict=True)
+            pairs = zip(before, weights(trained), strict=True)
             moved = [(b[number] - w[number]) / member.rate for b, w in pairs]
             errors = (g - h for g, h in zip(moved, velocities[number], strict=True))
             assert norm(errors) < 1e-12 * norm(velocities[number])
-            size = ensemble.metrics["gradient_norm"][:, number]
+            size = trained.metrics["gradient_norm"][:, number]
             if rows.stop == 7:
                 assert size[epoch] == pytest.approx(norm(gradient), abs=0, rel=1e-12)
     assert math.isnan(size[0])
-    assert ensemble.finished
+    assert trained.finished
     for number, member in enumerate(members):
-        for name, data in (("train", part(member.seed, 7)), ("test", part(100 + member.seed, 8))):
-            f = plain(activation, [w[number] for w in weights(ensemble)], data.x)
+        for name, data in (
+            ("train", split(member.seed, 7, 3)),
+            ("test", split(100 + member.seed, 8, 3)),
+        ):
+            f = plain(activation, [w[number] for w in weights(trained)], data.x)
             loss = plain_losses(kind, f, data.y).mean().item()
             nearest = (f - torch.tensor([-1, 0, 1])).abs().argmin(1)
             right = ((nearest if kind == SCALAR else f.argmax(1)) == data.y).double().mean().item()
-            last = {key: values[-1, number] for key, values in ensemble.metrics.items()}
+            last = {key: values[-1, number] for key, values in trained.metrics.items()}
             assert last[f"{name}_loss"] == pytest.approx(loss, abs=0, rel=1e-12)
             assert last[f"{name}_accuracy"] == pytest.approx(right, abs=0, rel=1e-15)
 
@@ -158,48 +143,6 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
         np.testing.assert_allclose(values[measured], expected[measured], rtol=1e-14, atol=0)
         known = range(1, 6) if name == "gradient_norm" else measured
         assert np.flatnonzero(np.isfinite(values).all(axis=1)).tolist() == [*known]
-
-
-def test_a_member_alone_has_the_same_curves():
-    with Team(2) as team:
-        every = finish(make(**UNEVEN, dtype=torch.float32), team)
-    assert np.isfinite(every.metrics["train_loss"]).all()
-    for number, member in enumerate(MEMBERS):
-        alone = finish(make([member], **UNEVEN, dtype=torch.float32))
-        for name in METRICS:
-            np.testing.assert_array_equal(alone.metrics[name][:, 0], every.metrics[name][:, number])
-        for one, other in zip(weights(alone), weights(every), strict=True):
-            assert torch.equal(one[0], other[number])
-
-
-#: A function of all samples, of which those of a part do not tell the same.
-CENTRED = Activation("centred", lambda z: z - z.mean(0), lambda z: 1 + 0 * z, exact_gain=1.0)
-
-
-@pytest.mark.parametrize(
-    ("activation", "dtype", "shared"),
-    [(RELU, torch.float32, True), (CENTRED, torch.float64, False)],
-)
-def test_threads_that_have_no_network_help_and_change_no_bit(
-    monkeypatch, activation, dtype, shared
-):
-    """Only where a trial gives the same bits: in two halves every BLAS does, of so many rows."""
-    monkeypatch.setattr(mlp_layers, "LEAST_PRODUCTS", 1)
-    monkeypatch.setattr(trainer, "EVALUATED", 70)
-    helped, descend = set(), Layers._descend_shared
-
-    def watched(self, *given):
-        helped.add(given[-1])
-        return descend(self, *given)
-
-    monkeypatch.setattr(Layers, "_descend_shared", watched)
-    options = {"n": 800, "d": 64, "width": 512, "batch_size": 400, "momentum": 0.5}
-    options |= {"activation": activation, "dtype": dtype}
-    alone = finish(make(MEMBERS[:1], **options))
-    assert not helped
-    with Team(2) as team:
-        assert_same(finish(make(MEMBERS[:1], **options), team).state(), alone.state())
-    assert helped == ({False, True} if shared else {False})  # those of a trial do not measure
 
 
 @both_ways
@@ -231,7 +174,7 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
         def __call__(self, rows):
             self.function(rows)
 
-    recorded, kind = [], {"dtype": torch.double, "together": True, "epochs": 6, **DIVERGENT}
+    recorded, kind = [], {"together": True, "epochs": 6, **DIVERGENT}
     members = [*MEMBERS, DIVERGES]
     expected, paused = finish(make(members, **kind)), make(members, **kind)
     assert paused.advance()
@@ -247,12 +190,3 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
     finish(found)
     assert len(recorded) == 3, "the first group was left with its last step"
     assert_same(found.state(), expected.state())
-
-
-@pytest.mark.parametrize("options", [{"members": MEMBERS[:5]}, {"epochs": 4}, {"depth": 3}])
-def test_a_state_of_another_ensemble_is_refused(options):
-    ensemble, other = make(), make(**options)
-    before = ensemble.state()
-    with pytest.raises(StateError, match="a state of another ensemble"):
-        ensemble.restore(other.state())
-    assert_same(ensemble.state(), before)

@@ -13,25 +13,18 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import trainer
-from ntk_conditioning.training.descent import Descent
-from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.module_ensemble import PADDING as P
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble, crop_flip, draw_moves
-from ntk_conditioning.training.trainer import NetworkSpec, Split
+from ntk_conditioning.training.module_ensemble import crop_flip, draw_moves
+from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
+from tests.ntk_conditioning.training.ensembles import CROSS_ENTROPY, SCALAR, ensemble, split
 from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-IMAGE, CROSS_ENTROPY = (6, 5, 2), ("cross_entropy", "classes")
+IMAGE, SHAPE = (6, 5, 2), (2, 6, 5)
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
 SGD = {"momentum": 0.9, "weight_decay": 1e-2}
-
-
-def part(seed, n, dtype=torch.float64) -> Split:
-    rng = np.random.default_rng(seed)
-    x = torch.from_numpy(rng.standard_normal((n, IMAGE[2], *IMAGE[:2]))).to(dtype)
-    return Split(x, torch.from_numpy(rng.permutation(n) % 3))
 
 
 def networks(name: str, *, outputs=3, dtype=torch.float64):
@@ -41,20 +34,17 @@ def networks(name: str, *, outputs=3, dtype=torch.float64):
 
 
 def make(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, loss=CROSS_ENTROPY, **more):
-    criterion = make_loss(loss[0], outputs=loss[1], classes=3, dtype=dtype)
-    seeds, descent = {member.seed for member in members}, {"epochs": 3, "batch_size": 4} | more
-    train = {seed: part(seed, 11, dtype=dtype) for seed in seeds}
-    test = {seed: part(100 + seed, 7, dtype=dtype) for seed in seeds}
     network = name
     if not callable(name):
-        network = networks(name, outputs=criterion.outputs, dtype=dtype)
-    return ModuleEnsemble(network, criterion, members, train, test, descent=Descent(**descent))
+        network = networks(name, outputs=1 if loss == SCALAR else 3, dtype=dtype)
+    options = {"epochs": 3, "batch_size": 4, "dtype": dtype, "loss": loss} | more
+    return ensemble(network, members, n=11, shape=SHAPE, test=7, **options)
 
 
 def tied(rng, *, outputs):
     """Two layers share a weight, which takes one step of both gradients."""
     network = networks("fc_layer_norm", outputs=outputs)(rng)
-    first, second = (each for each in network.modules() if isinstance(each, nn.LayerNorm))
+    first, second = (m for m in network.modules() if isinstance(m, nn.LayerNorm))
     second.weight = first.weight
     return network
 
@@ -63,15 +53,15 @@ def tied(rng, *, outputs):
     ("loss", "name"),
     [
         (CROSS_ENTROPY, "fc_layer_norm"),
-        (("square", "scalar"), "fc_layer_norm"),
+        (SCALAR, "fc_layer_norm"),
         (CROSS_ENTROPY, partial(tied, outputs=3)),
     ],
 )
 def test_training_is_that_of_a_loop_as_one_writes_it(loss, name):
     """With torch's SGD and MultiStepLR, and the loss by torch's functions."""
     decay = {"decay_at": (1, 3), "decay_factor": 0.3}
-    ensemble = make(name, [NetworkSpec(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
-    data, outputs = part(5, 11), 3 if loss == CROSS_ENTROPY else 1
+    trained = make(name, [NetworkSpec(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
+    data, outputs = split(5, 11, *SHAPE), 3 if loss == CROSS_ENTROPY else 1
     maker = name if callable(name) else networks(name, outputs=outputs)
     network = maker(generator(5, "init"))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, **SGD)
@@ -80,7 +70,7 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss, name):
     def mean_loss(rows):
         return plain_losses(loss, network(data.x[rows])[0], data.y[rows]).mean()
 
-    ensemble.advance()
+    trained.advance()
     for epoch in range(1, 5):
         for rows in np.split(generator(5, "batch", epoch).permutation(11), [4, 8]):
             optimizer.zero_grad()
@@ -88,15 +78,15 @@ def test_training_is_that_of_a_loop_as_one_writes_it(loss, name):
             norm = sum(p.grad.square().sum().item() for p in network.parameters()) ** 0.5
             optimizer.step()
         schedule.step()
-        ensemble.advance()
-        result = {name: values[epoch, 0] for name, values in ensemble.metrics.items()}
+        trained.advance()
+        result = {name: values[epoch, 0] for name, values in trained.metrics.items()}
         expected = mean_loss(slice(None)).item()
         assert result["train_loss"] == pytest.approx(expected, rel=1e-12)
         assert result["gradient_norm"] == pytest.approx(norm, rel=1e-10)
 
 
 def test_crops_and_mirror_images_are_those_of_a_loop():
-    x = part(0, 40).x
+    x = split(0, 40, *SHAPE).x
     moves = draw_moves(3, 2, 40)
     result = crop_flip(x, torch.from_numpy(moves))
     padded = np.pad(x.numpy(), ((0, 0), (0, 0), (P, P), (P, P)))
@@ -127,13 +117,13 @@ def test_augmentation_changes_the_training_and_not_what_is_measured():
 def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
     """Also where samples are evaluated in parts."""
     monkeypatch.setattr(trainer, "EVALUATED", 3)
-    ensemble = make("resnet_batch_norm", MEMBERS[:1])
-    ensemble.advance()
+    trained = make("resnet_batch_norm", MEMBERS[:1])
+    trained.advance()
     network = networks("resnet_batch_norm")(generator(1, "init")).eval()
     with torch.no_grad():
-        f, u = network(part(101, 7).x)
+        f, u = network(split(101, 7, *SHAPE).x)
     cosines = [nn.functional.cosine_similarity(*pair, dim=0) for pair in permutations(u, 2)]
-    metrics, labels = {k: v[0, 0] for k, v in ensemble.metrics.items()}, part(101, 7).y
+    metrics, labels = {k: v[0, 0] for k, v in trained.metrics.items()}, split(101, 7, *SHAPE).y
     assert metrics["test_dot_product"] == pytest.approx(np.mean(cosines), rel=1e-12)
     expected = nn.functional.cross_entropy(f, labels).item()
     assert metrics["test_loss"] == pytest.approx(expected, rel=1e-12)
@@ -143,7 +133,7 @@ def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
 def test_mixed_precision_is_near_to_single_and_another():
     """bfloat16 has 8 bits: some percent after an epoch."""
     options = {"epochs": 1, "dtype": torch.float32}
-    ensembles = [finish(make("fc", **options, mixed_precision=m)) for m in (False, True)]
-    losses = [ensemble.metrics["train_loss"] for ensemble in ensembles]
+    both = [finish(make("fc", **options, mixed_precision=mixed)) for mixed in (False, True)]
+    losses = [trained.metrics["train_loss"] for trained in both]
     assert not np.array_equal(*losses)
     np.testing.assert_allclose(*losses, rtol=0.05)

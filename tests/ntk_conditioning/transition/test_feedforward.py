@@ -40,8 +40,7 @@ def samples(n: int, d=5) -> Tensor:
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @every_architecture
-def test_inner_products_are_those_of_explicit_gradients(architecture, activation, monkeypatch):
-    monkeypatch.setattr(gradients, "TILE", 3)
+def test_inner_products_are_those_of_explicit_gradients(architecture, activation):
     model, other = (network(architecture, activation, seed=seed) for seed in (1, 2))
     x = samples(1)[0]
     for second in (None, other):
@@ -137,10 +136,11 @@ def test_the_ascent_finds_the_largest_term_of_a_small_ball():
     norm = hessian_norm(expansion)
     radius, options = 1e-3, {"directions": 5, "generator": np.random.default_rng(0)}
     result = largest_terms(expansion, radius, eigenvector=norm.eigenvector, **options)
-    assert result.largest == pytest.approx(norm.norm * radius**2 / 2, rel=1e-3)
-    assert result.largest == max(result.ascent, result.eigenvector) > result.random
+    largest = max(result.values())
+    assert largest == pytest.approx(norm.norm * radius**2 / 2, rel=1e-3)
+    assert largest == max(result["ascent"], result["eigenvector"]) > result["random"]
     blind = largest_terms(expansion, radius, eigenvector=expansion.gradient, **options)
-    assert blind.ascent > max(blind.random, blind.gradient)
+    assert blind["ascent"] > max(blind["random"], blind["gradient"])
 
 
 def test_the_largest_term_is_found_whatever_its_sign():
@@ -151,8 +151,9 @@ def test_the_largest_term_is_found_whatever_its_sign():
         expansion = Expansion(signed, samples(1)[0], last_fixed=True)
         options = {"directions": 5, "generator": np.random.default_rng(0)}
         results.append(largest_terms(expansion, 3, eigenvector=expansion.gradient, **options))
-    assert results[0].ascent == pytest.approx(results[1].ascent, rel=1e-9)
-    assert results[0].ascent > 1.1 * max(results[0].random, results[0].gradient)
+    first, second = results
+    assert first["ascent"] == pytest.approx(second["ascent"], rel=1e-9)
+    assert first["ascent"] > 1.1 * max(first["random"], first["gradient"])
 
 
 @every_architecture
@@ -190,7 +191,7 @@ def test_a_silent_network_is_linear_and_neither_descends_nor_has_angles():
         assert (result.norm, result.residual) == (0, 0)
         options = {"directions": 2, "generator": np.random.default_rng(0)}
         terms = largest_terms(expansion, 0.01, eigenvector=result.eigenvector, **options)
-        assert terms.largest < 1e-15
+        assert max(terms.values()) < 1e-15
     with pytest.raises(UserError, match="the NTK is 0 in step 0"):
         [*descend(silent, x, torch.ones(3, dtype=torch.float64), steps=[1])]
     deep = network("deep", "relu")

@@ -247,7 +247,7 @@ def theorem_4(setting: Setting) -> Measurements:
             squared = layer_angles(net, x[None])[-1].gradient_max
             beta = theory.slope_bounds(net.activation)[1] * squared
             for radius in (0.25, 4.0):
-                term = search(radius, generator=generator(seed, "batch")).largest
+                term = max(search(radius, generator=generator(seed, "batch")).values())
                 weight = float(net.weights[-1].abs().max())
                 ratio = term / theory.layer_bound(beta, radius, width, weight)
                 yield row(f"theorem_4_printed_{kind}", ratio * radius, at=radius)
