@@ -120,6 +120,7 @@ lint: $(DEVELOP)
 	mypy
 	snakefmt --check Snakefile rules
 	snakemake --lint
+	python -m tests.support.plain_words
 	python -m tests.support.count_lines
 
 # Reads the package without importing it, so its environment has no torch. --strict: no broken link.

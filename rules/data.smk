@@ -15,7 +15,7 @@ downloads = datasets.downloads(run)
 
 # The file itself is not an output: Snakemake would delete it before the job and after a failure,
 # also when another run has just brought it or is reading it, and would let only one run at a time
-# start. So the output is the word that it is in place and right, and goes when it has been used.
+# start. So the output is a temporary receipt, which goes when it has been used.
 # Where the nodes of a cluster have no way out, the machine that submits has one: a local rule.
 rule download_file:
     """Fetch one file of a catalogued dataset into the data folder, unless it is there; check it."""

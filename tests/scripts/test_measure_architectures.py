@@ -34,7 +34,7 @@ def measure(tmp_path):
 
 
 def test_rows_are_those_of_the_networks_by_their_jacobians(measure, tmp_path):
-    """On samples of one norm, and for images of a mean square of 1 for a pixel."""
+    """On samples of equal norm, and for images of a mean square of 1 for a pixel."""
     rows = measure("mlp 8 0 2", "resnet_batch_norm 4 5", "mine 8 2", more=OWN)
     assert (rows["n"] == 6).all()
     assert rows.groupby("model").size().to_dict() == {"mine": 2, "mlp": 4, "resnet_batch_norm": 2}

@@ -48,7 +48,7 @@ def tiny() -> tuple[dict[str, Any], str, str, str]:
 
 def test_equal_samples_are_told_on_the_terminal_by_their_rows_in_the_file(capsys):
     x = np.arange(40.0).reshape(20, 2)
-    x[[7, 15]] = 2 * x[3]  # of one norm they are equal
+    x[[7, 15]] = 2 * x[3]  # of equal norm they are equal
     np.savez("mine.npz", x=x)
     entry = {"title": "Mine", "reader": "npz", "path": "mine.npz", "scaling": "unit_norm"}
     for options in ((), ("--samples=19", "--seed=1")):

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: Each with what to write instead.
 PHRASES = {
-    r"\bgradients? by (?:all|the|some|its|a) (?:weights?|parameters?|last|other)": "with respect to",
+    r"\bgradients? by (?:all|the|some|its|a) (?:weight|parameter|last|other)": "with respect to",
     r"\bat right angles\b": "orthogonal",
     r"\bof one norm\b": "of equal norm",
     r"\b(?:is|are|was|were) told\b": "is reported, says",

@@ -2,7 +2,7 @@
 
 Beside the eigenvalues stand those that `random_matrix_predictions` and `elliptical_inputs` expect:
 of random samples from their distribution, of real ones from the mean cosine, the number of samples,
-and the variances of what is at right angles to the mean.
+and the variances of what is orthogonal to the mean.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

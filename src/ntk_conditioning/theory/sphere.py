@@ -16,7 +16,7 @@ ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Samples s √c u + √(1-c) z on the sphere, z (n, d) at right angles to a direction u.
+    """Samples s √c u + √(1-c) z on the sphere, z (n, d) orthogonal to a direction u.
 
     ``signs`` s (n,) are 1 if they are not given. Distances come from those of the z, so that close
     samples keep their digits.

@@ -24,7 +24,7 @@ NORMALIZED = (
     *("normrelu", "selu", "tanh", "erf"),
 )
 ACTIVATIONS = (*NORMALIZED, "relu", "leaky_relu", "gelu", "sigmoid", "softplus")
-NEAR = np.geomspace(1e-9, 1e-2, 29)  # 1 - ρ, from nearly equal samples to samples at right angles
+NEAR = np.geomspace(1e-9, 1e-2, 29)  # 1 - ρ, from nearly equal samples to samples orthogonal
 DELTAS = np.concatenate([NEAR, np.linspace(1e-2, 1.0, 199)])
 
 SEPARATIONS = (0.5, 0.1, 1e-2, 1e-4)

@@ -44,7 +44,7 @@ def close_rows(setting: Setting) -> Measurements:
             yield row("close_rows_kappa_over_bound", ratio, at=angle)
         yield row("close_rows_lambda_min_exponent", exponent(ANGLES, lows))
         yield row("close_rows_kappa_exponent", exponent(ANGLES, kappas))
-    for row, angle in grid(n=2, d=8, at=ANGLES):  # two rows of one norm attain the bound
+    for row, angle in grid(n=2, d=8, at=ANGLES):  # two rows of equal norm attain the bound
         low = np.linalg.svd(unit_rows(_rows(1, 2, 8, angle)), compute_uv=False)[-1] ** 2
         yield row("close_rows_lambda_min_over_bound", low / theory.lambda_min_bound(1, 1, angle))
 
@@ -68,7 +68,7 @@ def row_norms(setting: Setting) -> Measurements:
 def shallow(setting: Setting) -> Measurements:
     """Measure Theorem 5.1: the kernel G * (1 - theta/pi) of Eq. (12)'s network beside G.
 
-    A sample at right angles to all others is an eigenvector of both. With more samples than
+    A sample orthogonal to all others is an eigenvector of both. With more samples than
     dimensions G is singular, and λ_min is measured in units of its rounding.
     """
     for row, seed in grid(activation="relu", depth=1, n=N, seed=setting.seeds):
