@@ -30,7 +30,7 @@ UNIT = 1e-9
 
 
 @dataclass(frozen=True)
-class Distances:
+class PairDistances:
     """Cosine distances w of correlations and e of NTKs after some layers, with error bounds."""
 
     w: Array
@@ -39,7 +39,7 @@ class Distances:
     e_error: Array
 
 
-def layer_by_layer(activation: Activation, w: Array, theta: Array) -> Iterator[Distances]:
+def layer_by_layer(activation: Activation, w: Array, theta: Array) -> Iterator[PairDistances]:
     """Yield the distances after 0, 1, 2, … layers for samples of norm 1 at angles θ, w = 1 - cos θ.
 
     w' and h are concave in w up to 1 and vanish with it, as the dual has no negative coefficient:
@@ -57,7 +57,7 @@ def layer_by_layer(activation: Activation, w: Array, theta: Array) -> Iterator[D
         known = np.minimum(layer.error, layer.relative_error * distance)
         return np.asarray(known + ROUNDING * distance)
 
-    now = Distances(w, w, np.zeros_like(w), np.zeros_like(w))
+    now = PairDistances(w, w, np.zeros_like(w), np.zeros_like(w))
     while True:
         yield now
         share = share / (share + slope)
@@ -72,7 +72,7 @@ def layer_by_layer(activation: Activation, w: Array, theta: Array) -> Iterator[D
         w_error = slope * np.abs(1 - h) * now.w_error + added(next_w)
         e_error = np.abs(1 - h) * now.e_error + np.abs(1 - now.e) * (moved + added(h))
         e_error = share * w_error + (1 - share) * e_error + ROUNDING * e
-        now = Distances(next_w, e, w_error, e_error)
+        now = PairDistances(next_w, e, w_error, e_error)
 
 
 @dataclass(frozen=True)

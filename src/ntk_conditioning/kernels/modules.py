@@ -10,7 +10,6 @@ What happens in order, and where:
 3. `kernel_terms` adds their inner products to a tile of the kernel.
 """
 
-import sys
 from collections.abc import Sequence
 from math import isqrt
 from operator import index
@@ -82,29 +81,24 @@ def ntk(
         "mean_of_kernels":  K_ij = 1/c Σ_a <∇f_a(x_i), ∇f_a(x2_j)>;
         "full":             K_(i c + a, j c + b) = <∇f_a(x_i), ∇f_b(x2_j)>, of shape (n c, n2 c).
 
-    ``x`` is a tensor with samples first, or a tuple of such if the model takes several inputs; the
-    model returns (n,) or (n, c), a `networks.modules.Network` its pair. ``parameters`` selects by
-    names, patterns ("head.*", "!*norm*") or a test of (name, parameter) among those that require
-    gradients; default is all. Samples are moved to ``device``, which has to be the model's.
-    ``progress`` shows a bar, by default in a terminal only.
+    ``x`` is a tensor with samples first, or a tuple of the model's inputs; the model returns (n,)
+    or (n, c), a `networks.modules.Network` its pair. ``parameters`` selects by names, patterns
+    ("head.*", "!*norm*") or a test of (name, parameter) among those that require gradients, by
+    default all. Samples move to ``device``, which has to be the model's. ``progress`` shows a bar,
+    by default in a terminal. The model is left as it was.
 
-    The result is on the model's device and has the lowest precision with which the model computes
-    on the way to its outputs. Use float64 (``model.double()`` and ``x.double()``): of a kernel in
-    float32, `condition` takes eigenvalues up to n · 1.2e-7 · λ_max for zero. Without ``x2`` the
-    result is exactly symmetric.
+    The result is on the model's device, in the lowest precision with which the model computes. Use
+    float64 (``model.double()``, ``x.double()``): of a kernel in float32, `condition` takes
+    eigenvalues up to n · 1.2e-7 · λ_max for zero. Without ``x2`` it is exactly symmetric.
 
-    The kernel takes 8 n n2 bytes in float64, c² times as much if "full": 0.8 GB for 10,000 samples.
-    ``memory`` is the number of bytes that gradients and passes may take beside it, 4 * 10**9 for
-    4 GB; default is half of the kernel, at least 0.95 GB. If it does not hold the gradients of all
-    samples, some are computed more than once. ``tile`` is the side of a tile.
-
-    The model is left as it was. If `torch.func.vmap` cannot differentiate it, samples are
-    differentiated one by one, slowly, and the log says why.
+    It takes 8 n n2 bytes in float64, c² times as many if "full": 0.8 GB for 10,000 samples.
+    ``memory`` are the bytes for gradients and passes beside it, 4 * 10**9 for 4 GB; by default half
+    of the kernel, at least 0.95 GB. ``tile`` is the side of a tile.
 
     Raises:
         ParametersError: if no parameter is selected.
         TrainingModeError: if a layer behaves as in training, or random numbers are drawn.
-        MixedSamplesError: if the outputs of a sample depend on the other samples or its position.
+        MixedSamplesError: if a sample's outputs depend on other samples or its place.
         ModuleError: for precision below float32, lazy layers, and embeddings with ``max_norm``.
         NotEnoughMemoryError: if the kernel does not fit into the host's available memory.
         InputsError: if the inputs do not fit the model, or a number is not whole and positive.
@@ -118,9 +112,6 @@ def ntk(
     if isinstance(model, MLP):
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     module = differentiated(model, parameters)
-    inputs = as_inputs(x, device, module.device)
-    inputs2 = None if x2 is None else as_inputs(x2, device, module.device)
-    progress = sys.stderr.isatty() if progress is None else progress
     with (
         torch.inference_mode(False),
         torch.no_grad(),
@@ -128,19 +119,22 @@ def ntk(
         unchanged(model, module.device),
         gradient_tiles.full_precision(),
     ):
-        return _of_module(module, inputs, inputs2, outputs, memory, tile, progress)
+        return _of_module(module, x, x2, outputs, memory, tile, device, progress)
 
 
 def _of_module(
     module: DifferentiatedModule,
-    x: Sequence[Tensor],
-    x2: Sequence[Tensor] | None,
+    x: Inputs,
+    x2: Inputs | None,
     outputs: Outputs,
     memory: int | None,
     tile: int | None,
-    progress: bool,
+    device: torch.device | str | None,
+    progress: bool | None,
 ) -> Tensor:
     """Return the kernel of a module; see `ntk`."""
+    x = as_inputs(x, device, module.device)
+    x2 = None if x2 is None else as_inputs(x2, device, module.device)
     columns = x if x2 is None else x2
     pair = [t.to(module.device) for t in _pair_of(x if len(x[0]) > 1 else columns)]
     generators = random_state(module.device)
@@ -194,7 +188,7 @@ def _add_kernel(
     total: Tensor,
     memory: int,
     tile: int | None,
-    progress: bool,
+    progress: bool | None,
     *,
     full: bool,
 ) -> None:
@@ -203,7 +197,8 @@ def _add_kernel(
     pass_memory = int(memory * PASS)
     panel_memory = (memory - pass_memory) // (1 if x2 is None else 2)
     groups = gradients.groups(panel_memory // max(n, n2))
-    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=not progress) as bar:
+    disable = None if progress is None else not progress  # None asks tqdm for a terminal
+    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=disable) as bar:
         for names in groups:
             size = gradient_tiles.panel_rows(
                 max(n, n2), row_bytes=gradients.row_bytes(names), memory=panel_memory, least=1
@@ -275,7 +270,6 @@ def _pair_of(inputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Raise `NotEnoughMemoryError` if a kernel of this size does not fit into the host's memory."""
     if device.type == "cpu":
         host.require(rows * columns * dtype.itemsize, f"a kernel of {rows:,} × {columns:,}")
 
