@@ -49,11 +49,10 @@ def ntk(
     """Return the empirical NTK (n, n2): inner products of the gradients at ``x`` and ``x2``.
 
     K_ij = <grad f(x_i), grad f(x2_j)> over all weights, for ``x`` (n, d) and ``x2`` (n2, d). The
-    result has the network's dtype and device; products are never rounded to less. Without ``x2``
-    the tiles of the upper triangle are computed and mirrored: the result is exactly symmetric.
-    ``tile`` is the side of a tile, by default a shape that suits the device. ``memory`` is the
-    number of bytes for gradients beside the kernel, by default half of the kernel's, at least
-    `LEAST_MEMORY`. If it does not hold the gradients of all samples, some are computed repeatedly.
+    result has the network's dtype and device; products are never rounded to less. Without ``x2`` it
+    is exactly symmetric. ``tile`` is the side of a tile. ``memory`` is the number of bytes for
+    gradients beside the kernel, by default half of the kernel's, at least `LEAST_MEMORY`; with less
+    than all of them need, some are computed repeatedly.
 
     Raises:
         ShapeError: if the inputs do not fit the network in shape, dtype or device.
@@ -138,8 +137,7 @@ def _require_resolved(
 ) -> None:
     """Raise `UnresolvedGradientError` if the corners of ``k`` are decided by rounding.
 
-    They are compared with those from the gradients of the first and last row and column, each
-    computed alone, so with other rounding, which grows from layer to layer like any difference.
+    They are compared with products of gradients that are computed alone, so with other rounding.
     """
     tolerated = torch.finfo(mlp.dtype).eps ** (1 / 3)
     pair = torch.zeros(1, 2, dtype=torch.int64, device=k.device)

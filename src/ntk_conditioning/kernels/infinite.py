@@ -46,8 +46,7 @@ def nngp(
 ) -> Array:
     """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings, in float64.
 
-    It is the NNGP kernel of infinite width, by the recursion in `ntk`, which also says what
-    ``x``, ``x2``, ``depth`` and ``activation`` are and what is raised.
+    It is the NNGP kernel of infinite width. Arguments and errors are those of `ntk`.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu").round(12)
     array([[25.]])
@@ -113,10 +112,9 @@ def min_angle(
     """Return the smallest angle between the model gradients of two rows of ``x`` (n, d).
 
     All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
-    angle of those that may be the smallest, the ``candidates``, is computed from their difference.
-    Its ``error``, in radians, follows from the errors of the duals and rounding. Equal rows have
-    angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each value. Of equal
-    angles, the lowest pair of rows is returned.
+    angle of the ``candidates`` is computed from their difference; its ``error``, in radians,
+    follows from the errors of the duals and rounding. Equal rows have angle 0 and are counted;
+    ``exclude_duplicates`` keeps the first of each. Of equal angles the lowest pair is returned.
 
     Raises:
         ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
@@ -147,14 +145,11 @@ def _closest(
 ) -> tuple[ClosestPair, float, float]:
     """Return the closest pair of different rows, its angle and a bound on the angle's error.
 
-    Where norms do not enter, because the activation is homogeneous, or all are equal, φ depends on
-    the input angle only, and `closest_pair` finds it. This is exact: 1 - e is a power series in
-    cos θ without negative coefficients, as sums, products and compositions of such are, and layers
-    are such by their Hermite expansions (Daniely, Frostig & Singer 2016, "Toward Deeper
-    Understanding of Neural Networks", Lemma 11). So it increases on [0, 1], and its absolute value
-    at -cos θ is no larger than its value at cos θ. For leaky ReLUs without negative slope it is
-    moreover nowhere on [-1, 0] above its value at 0: there Σ is not, as κ' = 1 - c θ/π >= 0, and
-    Θ' = Σ' + Θ κ'(Σ) is not, if Θ is not.
+    Where norms do not enter, φ depends on the input angle only, and `closest_pair` finds it. This
+    is exact: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
+    Singer 2016, Lemma 11). So it increases on [0, 1], and its absolute value at -cos θ is no larger
+    than its value at cos θ. For leaky ReLUs without negative slope it is moreover nowhere on
+    [-1, 0] above its value at 0.
     """
     norm = _norm_that_enters(x, depth=depth, activation=sigma)
     layer = InfiniteNetwork(x if norm is None else [[norm]], depth=depth, activation=sigma)
@@ -194,8 +189,7 @@ def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float 
 def _lowest_pair(layer: InfiniteNetwork, tile: int) -> ClosestPair:
     """Return the pair of rows of smallest e, where that depends on their norms too.
 
-    Every pair goes through all layers. Those that are smallest up to rounding do once more, from
-    their difference, so that equal ones are equal.
+    Those that are smallest up to rounding go through the layers again, from their difference.
     """
     best, candidates = (math.inf, -1, -1), 0
     for rows, columns in upper_tiles(len(layer.x), tile):

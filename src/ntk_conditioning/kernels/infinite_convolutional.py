@@ -1,17 +1,16 @@
 """Kernels of convolutional networks of infinitely many channels, by recursions over pixel pairs.
 
-With weights N(0, 1), all of them trained, no biases, m channels, gain g of the activation, k × k
-taps and zeros around the image ("same" padding, stride 1), the network computes, as `infinite` does
-for vectors, for every position p of P
+With weights N(0, 1), all trained, no biases, m channels, gain g of the activation, k × k taps and
+zeros around the image (stride 1), the network computes for every position p of P
 
     h^(0) = x,   u^(l)_p = 1/k · Σ_o W_o h^(l-1)_(p+o),   h^(l) = g / sqrt(m) · σ(u^(l)),
 
 and then f = Σ_p w_p · h^(L)_p / sqrt(P) without pooling, or f = w · Σ_p h^(L)_p / P with global
 average pooling. Depth L counts convolutions; depth 0 is the linear model.
 
-Let A be the mean over the taps, (A K)(x_p, y_q) = 1/k² · Σ_o K(x_(p+o), y_(q+o)), where positions
-outside of the image count as zeros. By Arora, Du, Hu, Li, Salakhutdinov & Wang (2019, "On Exact
-Computation with an Infinitely Wide Neural Net", section 4), from Σ^(0) = x·y and T^(0) = 0,
+With A the mean over the taps, (A K)(x_p, y_q) = 1/k² · Σ_o K(x_(p+o), y_(q+o)), by Arora, Du, Hu,
+Li, Salakhutdinov & Wang (2019, "On Exact Computation with an Infinitely Wide Neural Net",
+section 4), from Σ^(0) = x·y and T^(0) = 0,
 
     Σ^(l) = g² E σ(u)σ(v),   T^(l) = A(Σ^(l-1) + T^(l-1)) · g² E σ'(u)σ'(v)
 
@@ -23,10 +22,8 @@ S² = A s² and unit vectors a of the s_(p+o) / (k S_p),
 
     S_p S_q - A Σ = S_p S_q |a_p - a_q|² / 2 + A (s s - Σ),
 
-with all digits of small angles. Entries are right to 1e-14 of the diagonal for ReLU and erf, up to
-depth 4; angles between gradients below about 1e-7 are lost.
-
-A patch of zeros has σ(0) on all channels, E σ(u)σ(v) is σ(0) E σ(v), and its gradients vanish.
+with all digits of small angles. A patch of zeros has σ(0) on all channels, E σ(u)σ(v) is
+σ(0) E σ(v), and its gradients vanish.
 """
 
 import math
@@ -178,8 +175,8 @@ class _Hidden:
 class _Network:
     """The recursion over tiles of pairs of images, for pairs of pixels (group, row, column).
 
-    With pooling there is one group, and a row is a position of an image, image by image. Without,
-    there is a group for each position, and a row is an image.
+    With pooling a row is a position of an image, and there is one group; without, a row is an
+    image, and there is a group for each position.
     """
 
     def __init__(
@@ -261,10 +258,7 @@ class _Network:
                 yield self._readout(covariance), self._readout(covariance + tangent)
 
     def _angles(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return 1 - cos θ and θ of the patches of images, right near 0 and near π.
-
-        A constant patch and one of the opposite sign are common, and have the angle π.
-        """
+        """Return 1 - cos θ and θ of patches, right near 0 and, as of constant ones, near π."""
         left, right = (self._patches(self._pixels[part]) for part in (rows, columns))
         square = square_distances(left, right)
         sums = np.sqrt(square_distances(left, -right))

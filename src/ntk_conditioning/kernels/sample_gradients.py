@@ -5,7 +5,7 @@ at one sample, by `torch.func.vjp`, gives at once
 - ∂f/∂p, for a convolution, a bias, a normalisation: the gradient itself, as `PlainGradients`;
 - d = ∂f/∂shift, for a layer whose weight is factored: with its input a, `FactoredGradients`.
 `torch.func.vmap` does so for many samples at once, of which the module sees each alone. Where it
-cannot, as with branches that depend on the sample, autograd takes one sample after the other.
+cannot, autograd takes one sample after the other.
 """
 
 import logging
