@@ -153,8 +153,8 @@ def _require_resolved(
 
 def _fill(
     k: Tensor,
-    left: Panel[GradientFactors],
-    right: Panel[GradientFactors],
+    left: Panel,
+    right: Panel,
     shape: tuple[int, int],
     at_once: int,
     *,

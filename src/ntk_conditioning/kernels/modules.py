@@ -33,7 +33,6 @@ from ntk_conditioning.kernels.differentiated_modules import (
     differentiated,
     unchanged,
 )
-from ntk_conditioning.kernels.kernel_terms import Gradients
 from ntk_conditioning.kernels.sample_gradients import (
     SampleGradients,
     VmapError,
@@ -215,8 +214,8 @@ def _add_kernel(
 
 def _add_panels(
     total: Tensor,
-    left: Panel[Gradients],
-    right: Panel[Gradients],
+    left: Panel,
+    right: Panel,
     tile: int | None,
     *,
     upper: bool,
@@ -233,9 +232,7 @@ def _add_panels(
     return pairs * (2 if upper and left is not right else 1)
 
 
-def _tile_shape(
-    left: Panel[Gradients], right: Panel[Gradients], device: torch.device, *, full: bool
-) -> tuple[int, int]:
+def _tile_shape(left: Panel, right: Panel, device: torch.device, *, full: bool) -> tuple[int, int]:
     """Return the sides of a tile: little is wasted below the diagonal, and `PAIR_BYTES` suffice."""
     height, width = gradient_tiles.tile_shape(device)
     n = left.span.stop - left.span.start

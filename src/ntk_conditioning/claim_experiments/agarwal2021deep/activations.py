@@ -13,7 +13,7 @@ from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.calculus import gaussian_mean, gaussian_nodes
+from ntk_conditioning.networks.calculus import gaussian_rule
 from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
@@ -216,9 +216,10 @@ def proof(setting: Setting) -> Measurements:
         x = generator(seed, "data").standard_normal((width, N))
         w = generator(seed, "init").standard_normal(width)
         sigma, tilde = activations.get(name), activations.get(f"normalized_{name}")
-        at_nodes = sigma.values(gaussian_nodes())
-        c = float(gaussian_mean(at_nodes))
-        s = math.sqrt(gaussian_mean((at_nodes - c) ** 2))
+        nodes, weights = gaussian_rule()
+        at_nodes = sigma.values(nodes)
+        c = float(at_nodes @ weights)
+        s = math.sqrt((at_nodes - c) ** 2 @ weights)
         v, other = (w @ each.values(x) / root for each in (sigma, tilde))
         mean, deviation = float(v.mean()), math.sqrt(np.mean((other - v.mean()) ** 2))
         right = (mean - c * float(w.sum()) / root) / s
