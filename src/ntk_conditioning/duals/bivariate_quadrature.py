@@ -164,7 +164,7 @@ def _gauss_legendre(order: int) -> tuple[Array, Array]:
     NumPy's and SciPy's weights have relative errors up to 1e-11 near the ends, where steep
     activations put their mass; a Newton step in extended precision, where there is one, mends them.
     """
-    polynomial = Legendre(np.eye(order + 1, dtype=np.longdouble)[order])
+    polynomial = Legendre.basis(order)
     slope = polynomial.deriv()
     x = np.polynomial.legendre.leggauss(order)[0].astype(np.longdouble)
     x -= polynomial(x) / slope(x)

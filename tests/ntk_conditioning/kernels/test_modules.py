@@ -242,12 +242,6 @@ def test_a_shared_weight_has_all_of_its_names():
     )
 
 
-def test_outputs_whose_sum_is_constant_are_no_reason_to_be_slow(caplog):
-    model, x = nn.Sequential(nn.Linear(3, 4), nn.Softmax(1)), torch.randn(5, 3)
-    assert_is_product_of_jacobians(model, (x,), outputs=["full", "mean_of_kernels"])
-    assert not caplog.records
-
-
 def test_recurrent_layers_are_differentiated(caplog):
     model = OfFunction(lambda m, x: m.gru(x)[0][:, -1], gru=nn.GRU(3, 4, batch_first=True))
     x = torch.randn(4, 5, 3)
