@@ -8,5 +8,3 @@ of many depths in `depth_profiles` and `interpolated_kernels`.
 
 #: The NTK of networks of finite width.
 EMPIRICAL = "empirical_ntk"
-#: Kernels that are inner products of model gradients, between which angles are measured.
-GRADIENT_KERNELS = (EMPIRICAL, "infinite_ntk")

@@ -10,7 +10,9 @@ What happens in order, and where:
 3. `kernel_terms` adds their inner products to a tile of the kernel.
 """
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isqrt
 from operator import index
 from typing import Any, Literal
@@ -37,13 +39,13 @@ from ntk_conditioning.kernels.sample_gradients import (
     SampleGradients,
     VmapError,
     autograd,
-    one_by_one,
-    planned,
 )
 from ntk_conditioning.kernels.traces import TracePlan, random_state, require_nothing_drawn, survey
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import MLP
+
+_log = logging.getLogger(__name__)
 
 Outputs = Literal["sum", "mean_of_kernels", "full"] | int
 
@@ -53,8 +55,6 @@ LEAST_MEMORY = 95 * 10**7
 PASS = 1 / 4
 #: Rows of a tile on a CPU, at least: fewer would make products slow.
 LEAST_HEIGHT = 64
-#: Samples among which `_pair_of` looks for the two that gradients are checked on.
-MOST_COMPARED = 256
 #: Bytes that the products between the positions of two samples may take in a tile.
 PAIR_BYTES = 2**25
 
@@ -135,7 +135,7 @@ def _of_module(
     x = as_inputs(x, device, module.device)
     x2 = None if x2 is None else as_inputs(x2, device, module.device)
     columns = x if x2 is None else x2
-    pair = [t.to(module.device) for t in _pair_of(x if len(x[0]) > 1 else columns)]
+    pair = [t[[0, -1]].to(module.device) for t in x]  # on which gradients are checked
     generators = random_state(module.device)
     plan, _ = survey(module, [t[:1] for t in pair])
     if x2 is not None:
@@ -148,14 +148,18 @@ def _of_module(
         _require_varying_sum(module, plan, pair)
     total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
     memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
-    plan = planned(plan, len(combinations), max(n, n2), full=full)
+    layers, rows = plan.factored.items(), max(n, n2)
+    cheaper = {k: v for k, v in layers if v.is_factored(rows, len(combinations), full=full)}
+    plan = replace(plan, factored=cheaper)
     gradients = SampleGradients(module, plan, combinations)
     try:
         if wrong := gradients.differing(pair, memory // 4):
             raise VmapError(f"gradients by {', '.join(wrong)} differ from autograd's")
         _add_kernel(gradients, x, x2, total, memory, tile, progress, full=full)
     except VmapError as error:
-        gradients = SampleGradients(module, one_by_one(plan, str(error)), combinations)
+        _log.warning("samples are differentiated one by one, which is slow: %s", error)
+        plan = replace(plan, factored={}, use_vmap=False)
+        gradients = SampleGradients(module, plan, combinations)
         _add_kernel(gradients, x, x2, total.zero_(), memory, tile, progress, full=full)
     require_nothing_drawn(generators, module.device)
     if outputs == "mean_of_kernels":
@@ -251,19 +255,6 @@ def _mirror(total: Tensor) -> None:
         square = total[r, r]
         square.copy_(square.triu() + square.triu(1).T)
         total[r.stop :, r] = total[r, r.stop :].T
-
-
-def _pair_of(inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Return the first finite sample, and that of the first few that differs most from it."""
-    few = [
-        t[:MOST_COMPARED].cpu().flatten(1) if t.ndim > 1 else t[:MOST_COMPARED, None].cpu()
-        for t in inputs
-    ]
-    finite = torch.stack([t.isfinite().all(1) for t in few]).all(0)
-    first = int(finite.long().argmax())
-    differing = torch.stack([(t != t[first]).sum(1) for t in few]).sum(0)
-    second = int(torch.where(finite, differing, -1).argmax())
-    return [t[[first, second]] for t in inputs]
 
 
 def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> None:

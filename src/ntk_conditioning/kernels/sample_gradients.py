@@ -8,10 +8,8 @@ at one sample, by `torch.func.vjp`, gives at once
 cannot, autograd takes one sample after the other.
 """
 
-import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,8 +30,6 @@ MOST_SAMPLES = 64
 #: How far gradients may be apart that are computed in two ways, relative to the largest entry:
 #: much more than rounding and much less than a mistake.
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-2}
-
-_log = logging.getLogger(__name__)
 
 
 class VmapError(RuntimeError):
@@ -249,19 +245,6 @@ def autograd(
         name: torch.stack([g.to_dense().flatten().to(outputs.dtype) for g in column])
         for name, column in zip(names, zip(*rows, strict=True), strict=True)
     }
-
-
-def planned(plan: TracePlan, k: int, n: int, *, full: bool) -> TracePlan:
-    """Return the plan that factors weights only if that is cheaper, for n samples and k outputs."""
-    layers = plan.factored.items()
-    cheaper = {name: layer for name, layer in layers if layer.is_factored(n, k, full=full)}
-    return replace(plan, factored=cheaper)
-
-
-def one_by_one(plan: TracePlan, reason: str) -> TracePlan:
-    """Return the plan by which autograd differentiates each sample alone, and log the reason."""
-    _log.warning("samples are differentiated one by one, which is slow: %s", reason)
-    return replace(plan, factored={}, use_vmap=False)
 
 
 def _single(samples: Sequence[Tensor]) -> list[list[Tensor]]:
