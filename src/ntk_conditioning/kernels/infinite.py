@@ -1,9 +1,10 @@
-"""Kernels of fully connected networks of infinite width, and the smallest angle by them.
+"""Kernels of fully connected networks of infinite width, and the smallest angle between gradients.
 
 `infinite_network` says which network it is and how they are computed.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +43,12 @@ COSINE_RESOLUTION = 1e-8
 
 
 def nngp(
-    x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    **scales: Any,
 ) -> Array:
     """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings, in float64.
 
@@ -51,11 +57,16 @@ def nngp(
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu").round(12)
     array([[25.]])
     """
-    return InfiniteNetwork(x, x2, depth=depth, activation=activation).nngp
+    return InfiniteNetwork(x, x2, depth=depth, activation=activation, **scales).nngp
 
 
 def ntk(
-    x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    **scales: Any,
 ) -> Array:
     """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width, as a float64 array.
 
@@ -67,13 +78,16 @@ def ntk(
     ``x`` (n, d) and ``x2`` (n2, d) hold one sample per row, as arrays, lists or tensors on any
     device; no row may be zero. Without ``x2`` it is ``x``, and the result is exactly symmetric.
     ``depth`` is L, the number of hidden layers; depth 0 gives the Gram matrix. ``activation`` is an
-    `Activation` or a name that `activations.get` knows. There are no biases, and inputs are not
-    divided by √d: entries grow with |x_i||x_j|.
+    `Activation` or a name that `activations.get` knows. Inputs are not divided by √d: entries grow
+    with |x_i||x_j|. ``scales`` are ``bias_scale`` β, by default 0, and ``branch_scale`` s of a
+    residual network, for deep ones about 1 / √L: see `infinite_network`. For ReLU each block then
+    multiplies Σ_ii by 1 + s², and Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
 
     Raises:
         SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative or not whole.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
+        ScaleError: if a scale is no finite number, or negative.
         UnresolvedKernelError: if the kernel leaves the range of float64, or its cosines are not
             known to `TOLERATED`.
         NotEnoughMemoryError: if the kernel, 8 n n2 bytes, exceeds the available memory.
@@ -81,8 +95,10 @@ def ntk(
     >>> ntk([[1.0, 0.0], [0.0, 2.0]], depth=1, activation="relu").round(6)
     array([[2.     , 0.63662],
            [0.63662, 8.     ]])
+    >>> ntk([[1.0, 0.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
+    array([[12.]])
     """
-    return InfiniteNetwork(x, x2, depth=depth, activation=activation).ntk
+    return InfiniteNetwork(x, x2, depth=depth, activation=activation, **scales).ntk
 
 
 def gradient_angles(

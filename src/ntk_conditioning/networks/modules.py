@@ -125,7 +125,7 @@ class _Builder:
     def mlp_bias(self) -> Network:
         """Return f = w α_L + β b_out with α_l = gain/√m σ(W_l α_(l-1) + β b_l), α_0 = x.
 
-        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). See `kernels.infinite_residual`.
+        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). See `kernels.infinite_network`.
         """
 
         def affine(inputs: int, units: int) -> list[nn.Module]:
@@ -141,7 +141,7 @@ class _Builder:
         """Return f = w u_L / √m with u_l = u_(l-1) + s gain/√m V_l σ(u_(l-1)), u_0 = W_0 x.
 
         The scale s of each of L branches is 1, or 1/√L if the model is scaled. See
-        `kernels.infinite_residual`.
+        `kernels.infinite_network`.
         """
         width, branches = self.width, self.depth if self.model.scaled else 1
         scale = _scale(self.activation.gain / math.sqrt(width * branches))

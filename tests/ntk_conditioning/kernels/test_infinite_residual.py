@@ -9,9 +9,8 @@ import pytest
 from mpmath import mpf
 
 from ntk_conditioning.angles.pairs import ZeroRowError
-from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
+from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError, nngp, ntk
 from ntk_conditioning.kernels.infinite_network import ScaleError
-from ntk_conditioning.kernels.infinite_residual import nngp, ntk
 from tests.ntk_conditioning.references import (
     erf_layer,
     exact_gram,
