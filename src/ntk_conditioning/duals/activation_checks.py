@@ -123,11 +123,7 @@ def _require_elementwise(activation: Activation, what: str) -> None:
 
 
 def _require_differentiable(activation: Activation, what: str) -> None:
-    """Check what networks do with a function besides calling it.
-
-    Networks differentiate the function in some studies, and the derivative where second derivatives
-    are needed: for sharpness and for angles between gradients.
-    """
+    """Check that torch differentiates and maps a function, as some studies do."""
     import torch
 
     function: Function = getattr(activation, what)

@@ -178,7 +178,7 @@ def is_known(name: str) -> bool:
 
 @cache
 def get(name: str | Activation) -> Activation:
-    """Return the activation of a name; an `Activation` is returned as it is.
+    """Return the activation of a name, or the given `Activation`.
 
     Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01,
     ``normrelu--1`` with the kink at -1 (up to 6 from 0), and ``normalized_<name>``.

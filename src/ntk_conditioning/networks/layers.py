@@ -93,8 +93,7 @@ class Residual(nn.Module):
 class Block(nn.Module):
     """σ(shortcut(x) + branch(x)), with convolutions in the branch (He et al. 2016).
 
-    The shortcut is the identity, or every second row and column with zeros for the channels that
-    are ``added`` (option A).
+    The shortcut has every ``stride``-th row and column, with zeros for ``added`` channels.
     """
 
     def __init__(
