@@ -69,8 +69,8 @@ class PiecewiseLinearDual:
         E σ'(u)σ'(v) at 0 less that at θ = ∫ g(t) dt,
         E σ(u)σ(v) at 0 less that at θ = √(q q') (w E σ'(√q z)σ'(√q' z) - ∫ (cos t - cos θ) g dt),
 
-    both over t from 0 to θ. At θ = 0, w' and h are half the squared distances between the normalised σ(√q z), or σ'(√q z),
-    of one z. Many samples of one norm are faster by `quadrature`, whose results are interpolated.
+    both over t from 0 to θ. At θ = 0, w' and h are half the squared distances between the
+    normalised σ(√q z), or σ'(√q z), of one z. Samples of one norm are faster by `quadrature`.
 
     For an odd σ, h changes by π - θ near θ = π, of which a w near 2 keeps half of the digits.
     """

@@ -139,7 +139,9 @@ def _of_module(
     generators = random_state(module.device)
     plan, _ = survey(module, [t[:1] for t in pair])
     if x2 is not None:
-        _require_alike(module, plan.outputs, x, x2)
+        outputs2 = module.outputs([t[:1].to(module.device) for t in x2]).shape[1]
+        if outputs2 != plan.outputs:
+            raise OutputsError(f"the module has {plan.outputs} outputs for x, {outputs2} for x2")
     full, n, n2 = outputs == "full", len(x[0]), len(columns[0])
     k = plan.outputs if full else 1
     _require_memory(n * k, n2 * k, plan.dtype, module.device)
@@ -277,18 +279,6 @@ def _require_varying_sum(
             "the sum of the outputs is constant, as after a softmax, and its kernel is zero; give "
             "outputs='mean_of_kernels'"
         )
-
-
-def _require_alike(
-    module: DifferentiatedModule, outputs: int, x: Sequence[Tensor], x2: Sequence[Tensor]
-) -> None:
-    """Raise `InputsError` or `OutputsError` unless the module takes ``x2`` as it takes ``x``."""
-    if [t.dtype for t in x] != [t.dtype for t in x2]:
-        types, types2 = (" and ".join(str(t.dtype) for t in inputs) for inputs in (x, x2))
-        raise InputsError(f"x is {types} and x2 is {types2}: give both the same types")
-    outputs2 = module.outputs([t[:1].to(module.device) for t in x2]).shape[1]
-    if outputs2 != outputs:
-        raise OutputsError(f"the module has {outputs} outputs for x and {outputs2} for x2")
 
 
 def _of_mlp(

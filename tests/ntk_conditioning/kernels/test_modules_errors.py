@@ -69,7 +69,7 @@ MIXING = [
             "detach",
         ),
         (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
-        (linear(), X, {"x2": X.double()}, InputsError, "x2 is torch.float64"),
+        (linear(), X, {"x2": X.double()}, InputsError, r"float64.*x.to\(torch.float32\)"),
         (linear(), X, {"tile": -3}, InputsError, "tile=-3"),
         (linear(), X, {"parameters": []}, ParametersError, "at least one"),
         (linear(), X, {"outputs": True}, OutputsError, "index below 2"),
