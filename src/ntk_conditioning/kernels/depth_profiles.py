@@ -156,9 +156,8 @@ def along_depth(
             "(scaling: unit_norm)"
         )
     pairs = np.triu_indices(len(norms), 1)
-    w = start.matrix_of_inputs(lambda _rows, _columns, w, _theta: w)[pairs]
-    theta = start.matrix_of_inputs(lambda _rows, _columns, _w, theta: theta)[pairs]
-    layers = layer_by_layer(start.activation, w, theta)
+    w, theta = start.input_distances(slice(0, len(norms)), slice(0, len(norms)))
+    layers = layer_by_layer(start.activation, w[pairs], theta[pairs])
     for depth, now in zip(range(max(wanted, default=-1) + 1), layers, strict=False):
         if depth in wanted:
             nngp, ntk = (

@@ -175,7 +175,11 @@ def _closest(
         at = closest.i, closest.j
     else:
         monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
-        distance = layer.cosine_distances_at_norm
+        one = slice(0, 1)
+
+        def distance(w: Array, theta: Array) -> Array:
+            return layer.propagate(one, one, w[:, None], theta[:, None])[1][:, 0]
+
         closest = closest_pair(x, distance, opposite=not monotone, tile=tile)
         at = 0, 0
     theta = angles_between(x[[closest.i]], x[[closest.j]])
@@ -209,7 +213,7 @@ def _lowest_pair(layer: InfiniteNetwork, tile: int) -> ClosestPair:
     """
     best, candidates = (math.inf, -1, -1), 0
     for rows, columns in upper_tiles(len(layer.x), tile):
-        distances = layer.cosine_distances_of_tile(rows, columns)
+        distances = layer.propagate(rows, columns, *layer.input_distances(rows, columns))[1]
         if rows == columns:
             distances[np.tril_indices(len(distances))] = math.inf
         smallest = min(best[0], float(distances.min()))

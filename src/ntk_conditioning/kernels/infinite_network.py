@@ -156,10 +156,6 @@ class InfiniteNetwork:
         The arguments are the slices of a tile and the cosine distances of its pairs, w of their
         embeddings and e of their model gradients. Without x2 it is exactly symmetric.
         """
-        return self.matrix_of_inputs(lambda r, c, *at: entry(r, c, *self._propagate(r, c, *at)))
-
-    def matrix_of_inputs(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
-        """Return the same of ``entry(rows, columns, w, θ)``, with w and θ of the samples."""
         n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
         memory.require(8 * n * (total - offset), f"a kernel of {n:,} × {total - offset:,} samples")
         result = np.empty((n, total - offset))
@@ -167,22 +163,14 @@ class InfiniteNetwork:
         if offset:
             tiles = product(spans(n, TILE), spans(total, TILE, start=n))
         for rows, columns in tiles:
-            block = entry(rows, columns, *self._input_distances(rows, columns))
+            inputs = self.input_distances(rows, columns)
+            block = entry(rows, columns, *self.propagate(rows, columns, *inputs))
             if rows == columns:
                 block = np.triu(block) + np.triu(block, 1).T
             result[rows, columns.start - offset : columns.stop - offset] = block
             if not offset:
                 result[columns, rows] = block.T
         return result
-
-    def cosine_distances_at_norm(self, w: Array, theta: Array) -> Array:
-        """Return e (k,) of pairs at angles θ, w = 1 - cos θ, both of the first sample's norm."""
-        one = slice(0, 1)
-        return np.asarray(self._propagate(one, one, w[:, None], theta[:, None])[1][:, 0])
-
-    def cosine_distances_of_tile(self, rows: slice, columns: slice) -> Array:
-        """Return e of a tile of pairs, right to about 1e-14."""
-        return self._propagate(rows, columns, *self._input_distances(rows, columns))[1]
 
     def cosine_distances(self, i: Indices, j: Indices) -> Array:
         """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
@@ -194,7 +182,7 @@ class InfiniteNetwork:
         theta = np.full_like(w, math.pi / 2)
         at = i - rows.start, j - columns.start
         w[at], theta[at] = self._accurate_angles(i, j)
-        return np.asarray(self._propagate(rows, columns, w, theta)[1][at])
+        return np.asarray(self.propagate(rows, columns, w, theta)[1][at])
 
     def cosine_distance_error(self, i: int, j: int, w: float) -> float:
         """Return how far e may be off for rows ``i`` and ``j`` at 1 - cos θ = ``w``.
@@ -225,18 +213,16 @@ class InfiniteNetwork:
         if not condition:
             raise _unresolved(problem, network=self._name, x=self.x)
 
-    def _input_distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return w and θ of samples, from differences if they are close to 0 or π."""
+    def input_distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Return 1 - cos θ and θ of a tile of samples, from differences if close to 0 or π."""
         cosine = self._cosines(rows, columns)
         w, theta = 1 - cosine, np.arccos(cosine)
         i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
         w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
         return w, theta
 
-    def _propagate(
-        self, rows: slice, columns: slice, w: Array, theta: Array
-    ) -> tuple[Array, Array]:
-        """Return w and e of the outputs."""
+    def propagate(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+        """Return w and e of the outputs, for pairs of a tile at angles θ, w = 1 - cos θ."""
         at = rows, columns
         with np.errstate(all="ignore"):
             w = e = self._input.distance(*at, w, 0)
