@@ -4,9 +4,11 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
-from numpy.polynomial import Legendre, chebyshev
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from ntk_conditioning.duals.interpolation import TOLERANCE, Angles, coefficients, graded
@@ -162,11 +164,17 @@ def _gauss_legendre(order: int) -> tuple[Array, Array]:
     NumPy's and SciPy's weights have relative errors up to 1e-11 near the ends, where steep
     activations put their mass; a Newton step in extended precision, where there is one, mends them.
     """
-    polynomial = Legendre.basis(order)
-    slope = polynomial.deriv()
-    x = np.polynomial.legendre.leggauss(order)[0].astype(np.longdouble)
-    x -= polynomial(x) / slope(x)
-    weights = 2 / ((1 - x * x) * slope(x) ** 2)
+
+    def newton(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        before, polynomial = np.ones_like(x), x
+        for k in range(2, order + 1):
+            before, polynomial = polynomial, ((2 * k - 1) * x * polynomial - (k - 1) * before) / k
+        slope = order * (x * polynomial - before) / (x * x - 1)
+        return x - polynomial / slope, slope
+
+    x, _ = newton(np.polynomial.legendre.leggauss(order)[0].astype(np.longdouble))
+    _, slope = newton(x)
+    weights = 2 / ((1 - x * x) * slope * slope)
     return x.astype(np.float64), weights.astype(np.float64)
 
 
