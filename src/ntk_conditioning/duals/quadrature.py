@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from scipy.spatial.distance import cdist
 
 from ntk_conditioning.duals.bivariate_quadrature import (
     ONE_NORM,
@@ -17,6 +16,7 @@ from ntk_conditioning.duals.bivariate_quadrature import (
     Features,
     Plane,
     second_moments,
+    squared_distances,
 )
 from ntk_conditioning.duals.interpolation import (
     MAX_ANGLES,
@@ -150,8 +150,8 @@ class QuadratureDual:
         if self._apart:  # count × (count + 1) points, where s and s' are nowhere equal
             one, two = (Features(self._activation, self._points(n)) for n in (count, count + 1))
             gap2 = 2 * (one.s[:, None] - two.s) ** 2
-            self._a = coefficients(cdist(one.values, two.values, "sqeuclidean") / gap2)
-            self._c = coefficients(cdist(one.slopes, two.slopes, "sqeuclidean") / gap2)
+            self._a = coefficients(squared_distances(one.values, two.values) / gap2)
+            self._c = coefficients(squared_distances(one.slopes, two.slopes) / gap2)
 
     def _interpolate(
         self, s: Array, s2: Array, scale: Array, w: Array, theta: Array

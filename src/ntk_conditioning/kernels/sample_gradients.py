@@ -93,9 +93,12 @@ class SampleGradients:
                 alone, gradients = self._gradients(names, samples)
                 self._require_unmixed(samples, together, alone)
                 for name, term in gradients.items():
+                    tensors_of = vars(term).items()
                     if name not in terms:
-                        terms[name] = _empty_like(term, n)
-                    _copy(term, terms[name].rows(part))
+                        empty: Any = {k: t.new_empty(n, *t.shape[1:]) for k, t in tensors_of}
+                        terms[name] = type(term)(**empty)
+                    for k, t in tensors_of:
+                        getattr(terms[name], k)[part].copy_(t)
             return Gradients(self._k, terms)
 
         return compute
@@ -266,16 +269,3 @@ def _inner_products(term: Term) -> Tensor:
     total = values.new_zeros(2 * [values.shape[0] * values.shape[1]])
     term.add(total, term, full=True)  # type: ignore[arg-type]
     return total
-
-
-def _empty_like(term: Term, n: int) -> Term:
-    if isinstance(term, PlainGradients):
-        return PlainGradients(term.values.new_empty(n, *term.values.shape[1:]))
-    return FactoredGradients(
-        term.a.new_empty(n, *term.a.shape[1:]), term.d.new_empty(n, *term.d.shape[1:])
-    )
-
-
-def _copy(term: Any, into: Any) -> None:
-    for name in vars(term):
-        getattr(into, name).copy_(getattr(term, name))
