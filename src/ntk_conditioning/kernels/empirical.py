@@ -28,7 +28,6 @@ from ntk_conditioning.networks.mlp import (
     embeddings,
     gradient_factors,
     linear_factor,
-    parts,
 )
 
 __all__ = ["linear_factor", "min_angle", "nngp", "ntk", "pair_angle"]
@@ -81,19 +80,13 @@ def nngp(
     K_ij = alpha_L(x_i) · alpha_L(x2_j), the NTK of a network of which only the last layer is
     trained (agarwal2021deep, Section 3.1). Arguments, dtype, device and errors are those of `ntk`.
     """
-    row_bytes = mlp.weights[-1].shape[1] * mlp.dtype.itemsize
-    return _kernel(mlp, x, x2, tile, memory, _last_factors, row_bytes)
 
+    def last_factors(mlp: MLP, x: Tensor) -> GradientFactors:
+        return GradientFactors((embeddings(mlp, x),), ())  # whose delta is 1
 
-def _last_factors(mlp: MLP, x: Tensor) -> GradientFactors:
-    """Return the factors of the gradients by the last layer, whose delta is 1."""
-    alphas = x.new_empty(len(x), mlp.weights[-1].shape[1])
-
-    def fill(rows: slice) -> None:
-        alphas[rows] = embeddings(mlp, x[rows])
-
-    threads.each(fill, *parts(len(x), x.device))
-    return GradientFactors((alphas,), ())
+    # embeddings of a layer and of the one before exist at once
+    row_bytes = 2 * max(len(weight.T) for weight in mlp.weights) * mlp.dtype.itemsize
+    return _kernel(mlp, x, x2, tile, memory, last_factors, row_bytes)
 
 
 def _kernel(
