@@ -1,4 +1,4 @@
-"""The dual of piecewise linear activations, by single integrals, for samples of any norms."""
+"""The dual of piecewise linear activations: single integrals of smooth functions."""
 
 import itertools
 import math
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from ntk_conditioning.duals.interpolation import MAX_ANGLES, Angles, coefficients, count_needed
 from ntk_conditioning.duals.quadrature import largest_errors
 from ntk_conditioning.networks.activations import Activation, Array
 
@@ -69,8 +70,10 @@ class PiecewiseLinearDual:
         E σ'(u)σ'(v) at 0 less that at θ = ∫ g(t) dt,
         E σ(u)σ(v) at 0 less that at θ = √(q q') (w E σ'(√q z)σ'(√q' z) - ∫ (cos t - cos θ) g dt),
 
-    both over t from 0 to θ. At θ = 0, w' and h are half the squared distances between the
-    normalised σ(√q z), or σ'(√q z), of one z. Samples of one norm are faster by `quadrature`.
+    both over t from 0 to θ. At small angles nothing cancels: there terms of different kinks vanish
+    like exp(-1/θ²). For one kink and norm the first is twice Owen's T function of h and tan(θ/2).
+    What w' and h are at θ = 0, where norms differ, is half the squared distance between the
+    normalised σ(√q z), or σ'(√q z), of one z. Samples of equal norm are interpolated over angles.
 
     For an odd σ, h changes by π - θ near θ = π, of which a w near 2 keeps half of the digits.
     """
@@ -87,15 +90,23 @@ class PiecewiseLinearDual:
             tail += slope**2 * mass
         self._norm, self._tail = np.sqrt(square), tail
         self.variances, self.slopes = gain**2 * square, gain**2 * tail
+        self._one_norm = np.ptp(q) == 0
+        self._angles: Angles | None = None  # of which both integrals are tabulated
+        if self._one_norm:
+            self._tabulate()
         self.error, self.relative_error = self._measured_errors(q)
 
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array, *, finer: bool = False
     ) -> tuple[Array, Array]:
-        fall, moment = self._falls(rows, columns, w, theta, finer=finer)
+        if self._angles is None or finer:
+            fall, moment = self._falls(rows, columns, w, theta, finer=finer)
+        else:
+            fall, moment = self._angles.interpolated(self._series, theta)
+            fall, moment = theta * fall, theta**3 * moment
         scale = np.outer((self._root / self._norm)[rows], (self._root / self._norm)[columns])
         tails = np.sqrt(np.outer(self._tail[rows], self._tail[columns]))
-        values, slopes = self._apart(rows, columns)
+        values, slopes = (0.0, 0.0) if self._one_norm else self._apart(rows, columns)
         next_w = scale * (w * tails * (1 - slopes) - moment) + values
         return np.maximum(next_w, 0), np.maximum(fall / tails + slopes, 0)
 
@@ -109,12 +120,31 @@ class PiecewiseLinearDual:
         jumps = np.diff(self._slopes)
         fall, moment = np.zeros_like(w), np.zeros_like(w)
         for i, j in itertools.product(range(len(jumps)), repeat=2):
+            if self._one_norm and i > j:  # as j and i
+                continue
+            factor = jumps[i] * jumps[j] * (2 if self._one_norm and i < j else 1)
             h, k = self._h[i, rows, None], self._h[j, columns]
             gap = self._kinks[i] * apart if i == j else h - k
             falls, moments = _falls(h, k, gap, w, theta, finer=finer)
-            fall += jumps[i] * jumps[j] * falls
-            moment += jumps[i] * jumps[j] * moments
+            fall += factor * falls
+            moment += factor * moments
         return fall, moment
+
+    def _tabulate(self) -> None:
+        """Interpolate both integrals over angles, of samples of one norm, if that is right."""
+        one = slice(0, 1)
+        h = self._h[:, 0]
+        away = np.abs(np.add.outer(h, [*h, *-h]))
+        angles = Angles(math.log1p(1 / away[away > 0].min()) / 2)
+
+        def series(count: int) -> Array:
+            theta = angles.points(count)[:, None]
+            fall, moment = self._falls(one, one, 2 * np.sin(theta / 2) ** 2, theta, finer=True)
+            return coefficients(np.stack([fall / theta, moment / theta**3])[..., 0], axes=[1])
+
+        count = count_needed(24, MAX_ANGLES, lambda count: series(count)[:, -2:])
+        if count < MAX_ANGLES:
+            self._angles, self._series = angles, series(count)
 
     def _apart(self, rows: slice, columns: slice) -> tuple[Array, Array]:
         """Return w' and h at θ = 0, where norms differ."""

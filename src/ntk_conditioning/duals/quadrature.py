@@ -105,8 +105,7 @@ class QuadratureDual:
 
     def _place(self, q: Array) -> None:
         """Set what differs between samples."""
-        distinct, place = np.unique(q, return_inverse=True)
-        self.variances, self.slopes = second_moments(self._activation, distinct)[:, place]
+        self.variances, self.slopes = second_moments(self._activation, q)
         self._s = np.log(q)
         self._ratio = np.sqrt(q * self.slopes / self.variances)
 
