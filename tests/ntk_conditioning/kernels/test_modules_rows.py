@@ -121,7 +121,7 @@ def test_samples_that_depend_on_others_or_their_place_are_refused_in_every_batch
     outputs=st.sampled_from(["sum", "full"]),
     memory=st.sampled_from([None, 6_000]),
 )
-@settings(max_examples=60)
+@settings(max_examples=200)
 def test_no_module_has_a_wrong_kernel(kinds, n, seed, outputs, memory):
     torch.manual_seed(seed)
     model, x = network(*kinds), torch.randn(n, 3)
