@@ -37,12 +37,12 @@ def available_bytes(root: Path = Path("/")) -> int:
     return max(0, min([system, *_left_by_control_groups(root)]))
 
 
-def require(needed: int, what: str) -> None:
+def require(needed: int, what: str, remedy: str = "take fewer samples") -> None:
     """Raise `NotEnoughMemoryError` if ``what`` takes more bytes than are available."""
     if needed > (available := available_bytes()):
         raise NotEnoughMemoryError(
             f"{what} takes {needed / GB:.1f} GB of the host's memory, of which "
-            f"{available / GB:.1f} GB are available; take fewer samples"
+            f"{available / GB:.1f} GB are available; {remedy}"
         )
 
 

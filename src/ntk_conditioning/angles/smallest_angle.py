@@ -94,7 +94,7 @@ def min_angle(
     panels = Panels(n, size, gradients.rounded)
     with gradient_tiles.full_precision():
         for number in range(len(panels.spans)):
-            panels.load(number)
+            panels[number]  # computes its norms
         gradients.require_directions(first)
         if duplicates.examples and not exclude_duplicates:
             return MinAngle(0.0, *duplicates.examples[0], duplicates=duplicates.pairs, candidates=0)
@@ -206,7 +206,7 @@ class _Search:
         self.best = (math.inf, 0, 0)
         self.refined = 0
 
-    def screen(self, left: Panel[GradientFactors], right: Panel[GradientFactors]) -> None:
+    def screen(self, left: Panel, right: Panel) -> None:
         """Keep all pairs between two panels that may have the smallest angle."""
         for r, c in gradient_tiles.tiles(left.span, right.span, self._shape, upper=True):
             in_tile, cosine = self._possible(left.rows(r), right.rows(c), r, c)

@@ -62,7 +62,7 @@ def require_sound(activation: Activation) -> None:
 def dual_errors(activation: Activation) -> tuple[float, float]:
     """Return how far cosines of kernels at infinite width may be wrong, for norms about 1.
 
-    The first is for samples of one norm, the second for different norms.
+    The first is for samples of equal norm, the second for different norms.
 
     Raises `ActivationError` if the first exceeds `TOLERATED` by kinks that are not declared.
     """
@@ -122,11 +122,7 @@ def _require_elementwise(activation: Activation, what: str) -> None:
 
 
 def _require_differentiable(activation: Activation, what: str) -> None:
-    """Check what networks do with a function besides calling it.
-
-    Networks differentiate the function in some studies, and the derivative where second derivatives
-    are needed: for sharpness and for angles between gradients.
-    """
+    """Check that torch differentiates and maps a function, as some studies do."""
     import torch
 
     function: Function = getattr(activation, what)

@@ -22,10 +22,9 @@ ONE_NORM = 1e-13
 
 
 class Features:
-    """Layers at θ = 0: g σ(√q z) and g σ'(√q z), of one z, for log-variances ``s`` (n,).
+    """Unit rows ``values`` and ``slopes`` (n, m) of σ(√q z) and σ'(√q z), for log q ``s`` (n,).
 
-    ``values`` and ``slopes`` (n, m) are unit rows, whose inner products are cosines; ``value`` and
-    ``slope`` (n,) are their norms before, g sqrt(E σ²) and g sqrt(E σ'²).
+    ``value`` and ``slope`` (n,) are their norms before, g sqrt(E σ²) and g sqrt(E σ'²).
     """
 
     def __init__(self, activation: Activation, s: Array) -> None:
@@ -42,11 +41,9 @@ class Plane:
 
     The plane is cut along u = k and v = k for 0 and every kink k, in units of √q. With independent
     a and b, u = a cos(θ/2) + b sin(θ/2) and v = a cos(θ/2) - b sin(θ/2). For each b the lines cut a
-    into panels; b is cut where two of them meet, so that what panels add up to is smooth in it.
-    Beyond a right angle -v takes the place of v, lest panels be thin.
+    into panels; b is cut where two of them meet. Beyond a right angle -v takes the place of v.
 
-    Activations are steep where √q is large: then nodes crowd at the edges of panels. ``angles``,
-    between which results are smooth, crowd at 0 and π, as singularities at 1/√q from them want it.
+    Where √q is large, σ is steep: nodes crowd at the edges of panels, and ``angles`` at 0 and π.
     """
 
     def __init__(self, activation: Activation, q: float, *, kinks: Sequence[float] = ()) -> None:
@@ -66,9 +63,9 @@ class Plane:
                 break
 
     def falls(self, s: Array, theta: Array, *, order: int | None = None) -> Array:
-        """Return N(0) - N(θ) (θ, n, n) for all angles and all pairs of log-variances ``s`` (n,).
+        """Return N(0) - N(θ) (θ, n, n) for angles and pairs of log-variances ``s`` (n,).
 
-        This is half the mean product of the two samples' σ'(u) - σ'(v): small angles lose nothing.
+        It is half the mean product of the samples' σ'(u) - σ'(v): small angles lose nothing.
         """
         falls = np.empty((len(theta), len(s), len(s)))
         for fall, angle in zip(falls, theta, strict=True):
@@ -199,5 +196,5 @@ def _rule_between_kinks(activation: Activation, q: Array, **options: int) -> tup
 
 
 def squared_distances(rows: Array, rows2: Array) -> Array:
-    """Return |r - r'|² (n, n') from the differences themselves."""
+    """Return |r - r'|² (n, n') from differences, by NumPy's sums, which round less than SciPy's."""
     return np.stack([np.sum((rows2 - row) ** 2, axis=1) for row in rows])

@@ -8,8 +8,7 @@ g² E σ'(u)σ'(v). Everything here is in terms of cosine distances, 1 - cos:
     w = 1 - cos θ,   w' = 1 - cos θ' with θ' the angle between the embeddings,
     h = 1 - E σ'(u)σ'(v) / sqrt(E σ'(u)² E σ'(v)²).
 
-A cosine near 1 keeps only half of the digits of its angle; cosine distances keep them all, and with
-them the smallest eigenvalues of kernels of close samples.
+A cosine near 1 keeps only half of the digits of its angle; cosine distances keep them all.
 """
 
 import math
@@ -37,8 +36,7 @@ class Dual(Protocol):
 
     ``variances`` (n,) are the variances after it, g² E σ(√q z)², and ``slopes`` (n,) are
     g² E σ'(√q z)². ``error`` is the largest error seen in w' and h beyond rounding, infinite where
-    one is not a number, and ``relative_error`` the largest relative one: at small angles it says
-    more.
+    one is not a number, and ``relative_error`` the largest relative one.
     """
 
     variances: Array
@@ -81,7 +79,7 @@ def _pieces(activation: Activation) -> Pieces | None:
 def _of_one_norm(activation: Activation, q: float, n: int) -> Dual:
     """Return the dual of ``n`` samples, the same for all depths and draws of a dataset.
 
-    Variances of 16 digits are taken as one: samples of one norm differ in its last bits.
+    Variances of 16 digits are taken as one: samples of equal norm differ in its last bits.
     """
     if pieces := _pieces(activation):
         return PiecewiseLinearDual(pieces, np.full(n, q), gain=activation.gain)

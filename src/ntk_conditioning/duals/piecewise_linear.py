@@ -73,7 +73,7 @@ class PiecewiseLinearDual:
     both over t from 0 to θ. At small angles nothing cancels: there terms of different kinks vanish
     like exp(-1/θ²). For one kink and norm the first is twice Owen's T function of h and tan(θ/2).
     What w' and h are at θ = 0, where norms differ, is half the squared distance between the
-    normalised σ(√q z), or σ'(√q z), of one z. Samples of one norm are interpolated over angles.
+    normalised σ(√q z), or σ'(√q z), of one z. Samples of equal norm are interpolated over angles.
 
     For an odd σ, h changes by π - θ near θ = π, of which a w near 2 keeps half of the digits.
     """
@@ -131,7 +131,7 @@ class PiecewiseLinearDual:
         return fall, moment
 
     def _tabulate(self) -> None:
-        """Interpolate both integrals over angles, of samples of one norm, if that is right."""
+        """Interpolate both integrals over angles, of samples of equal norm, if that is right."""
         one = slice(0, 1)
         h = self._h[:, 0]
         away = np.abs(np.add.outer(h, [*h, *-h]))

@@ -27,12 +27,12 @@ from ntk_conditioning.duals.interpolation import (
 )
 from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
 
-# Above this error the user is told.
+# Above this error there is a warning.
 WARN_ABOVE = 1e-10
 # Between these angles h grows a hundredfold if σ has kinks or is steep, and else by up to 1e4.
 NEAR, SMOOTH = np.array([1e-3, 0.1]), 2e3
 MAX_VARIANCES = 50
-# Where errors between samples of different norms are looked for, in the range of log-variances.
+# Where errors are looked for in the range of log-variances: they are largest near the ends.
 SEEN_AT = np.array([0.0, 0.01, 0.41, 0.93, 0.985, 1.0])
 
 
@@ -61,21 +61,17 @@ class InaccurateDualWarning(UserWarning):
 class QuadratureDual:
     """Any activation that is smooth between its kinks, by quadrature and interpolation.
 
-    Between samples of different norms only kinks at 0 are heeded: others bend the tables wherever
-    √q and √q' take them to the same place, at whatever angle.
-
-    With N(θ) = E σ'(u)σ'(v) / sqrt(E σ'(u)² E σ'(v)²), and because the derivative of E σ(u)σ(v) by
-    θ is -sqrt(q q') sin θ E σ'(u)σ'(v), both w' and h come from N and from expectations at θ = 0
-    without cancellation:
+    Between samples of different norms only kinks at 0 are heeded. With N(θ) = E σ'(u)σ'(v) /
+    sqrt(E σ'(u)² E σ'(v)²), both w' and h come from N and from expectations at θ = 0 without
+    cancellation, as the derivative of E σ(u)σ(v) by θ is -sqrt(q q') sin θ E σ'(u)σ'(v):
 
         w' = (s - s')² A(s, s') + w r r' B(s, s', θ),   h = (s - s')² C(s, s') + t D(s, s', θ),
 
     where s = log q, r² = q E σ'(u)² / E σ(u)², B is the mean of N over cosines between cos θ and 1,
     and D = (N(0) - N(θ)) / t with t = θ if σ has kinks or is steep, else t = w: so h keeps its
-    digits at small angles. A to D are smooth, because the angle is the variable and not its cosine,
-    and are interpolated between Chebyshev points of all their arguments.
+    digits at small angles. A to D are interpolated between Chebyshev points of their arguments.
 
-    The relative errors of ``variances`` and ``slopes`` count as errors of w' and h, which are not a
+    Relative errors of ``variances`` and ``slopes`` count as errors of w' and h, which are not a
     number where those of their roots exceed `TOLERATED`.
     """
 
@@ -190,10 +186,7 @@ class QuadratureDual:
         return np.asarray(chebyshev.chebvander(x, self._a.shape[1] - 1))
 
     def _measured_errors(self) -> tuple[float, float]:
-        """Return the largest absolute and relative error of w' and h between the table's points.
-
-        Those of Chebyshev series are largest near the ends.
-        """
+        """Return the largest absolute and relative error of w' and h between the table's points."""
         s = np.unique(self._low + (self._high - self._low) * SEEN_AT)
         at = Features(self._activation, s)
         ratio = np.exp(s / 2) * at.slope / at.value

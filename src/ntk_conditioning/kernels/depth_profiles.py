@@ -1,14 +1,8 @@
-"""Kernels of infinite width along depth, of samples of one norm, in one pass over the layers.
+"""Kernels of infinite width along depth, of samples of norm 1, in one pass over the layers.
 
-Samples of one norm stay of one norm, so that a kernel is its diagonal times correlations that
-depend on the input angle only. Where a layer keeps the norm, as all do on the unit sphere by
-gain² E σ(z)² = 1, one dual serves every layer.
-
-Correlations are carried as cosine distances, see `infinite`, of each pair once. Their error is
-followed from layer to layer. A distance after a layer is a concave function of the one before that
-vanishes with it up to 1, as the dual has no negative coefficient in ρ: so relative errors do not
-grow there, and absolute ones neither; see `error_near_2`. Where the dual's slope is below 1 they
-shrink by it.
+The gain keeps norms of 1, so that a kernel is its diagonal times correlations that depend on the
+input angle only, and one dual serves every layer. Correlations are carried as cosine distances, see
+`infinite_network`, of each pair once, with their errors.
 """
 
 import math
@@ -21,11 +15,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
-from ntk_conditioning.angles.pairs import spans
-from ntk_conditioning.duals.closed_forms import Dual, angle_of, pair_cosine_distances
+from ntk_conditioning.duals.closed_forms import pair_cosine_distances
 from ntk_conditioning.kernels.infinite_network import (
     EPS,
-    EQUAL_NORMS,
     ROUNDING,
     InfiniteNetwork,
     SamplesError,
@@ -33,8 +25,54 @@ from ntk_conditioning.kernels.infinite_network import (
 )
 from ntk_conditioning.networks.activations import Activation, Array
 
-# Pairs that go through a layer together: a few arrays of them fit the second-level cache.
-PART = 2**14
+#: How far norms may be from 1.
+UNIT = 1e-9
+
+
+@dataclass(frozen=True)
+class PairDistances:
+    """Cosine distances w of correlations and e of NTKs after some layers, with error bounds."""
+
+    w: Array
+    e: Array
+    w_error: Array
+    e_error: Array
+
+
+def layer_by_layer(activation: Activation, w: Array, theta: Array) -> Iterator[PairDistances]:
+    """Yield the distances after 0, 1, 2, … layers for samples of norm 1 at angles θ, w = 1 - cos θ.
+
+    w' and h are concave in w up to 1 and vanish with it, as the dual has no negative coefficient:
+    so relative errors do not grow there. Beyond, h is no steeper at 2 - g than at g, and an error δ
+    of w changes it by no more than h(δ).
+    """
+    layer = resolved_dual(
+        activation, np.ones(1), network=f"{activation.name} along depth", x=np.ones((1, 1))
+    )
+    slope = float(layer.slopes[0] / layer.variances[0])
+    share = 1.0  # of the last layer in the diagonal of the NTK
+    angles: Array | None = theta  # w near 2 does not determine them
+
+    def added(distance: Array) -> Array:
+        known = np.minimum(layer.error, layer.relative_error * distance)
+        return np.asarray(known + ROUNDING * distance)
+
+    now = PairDistances(w, w, np.zeros_like(w), np.zeros_like(w))
+    while True:
+        yield now
+        share = share / (share + slope)
+        next_w, h = pair_cosine_distances(layer, now.w, angles)
+        angles = None
+        e = share * next_w + (1 - share) * (now.e + h - now.e * h)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = np.where(now.w > 0, h * now.w_error / now.w, 0.0)
+            at_error = pair_cosine_distances(layer, np.minimum(now.w_error, 1.0))[1]
+            beyond = np.minimum(at_error, now.w_error / np.maximum(2 - now.w, EPS))
+            moved = np.where(now.w > 1, beyond, moved)
+        w_error = slope * np.abs(1 - h) * now.w_error + added(next_w)
+        e_error = np.abs(1 - h) * now.e_error + np.abs(1 - now.e) * (moved + added(h))
+        e_error = share * w_error + (1 - share) * e_error + ROUNDING * e
+        now = PairDistances(next_w, e, w_error, e_error)
 
 
 @dataclass(frozen=True)
@@ -98,8 +136,8 @@ def along_depth(
     """Yield the kernels of infinite width of ``x`` (n, d) at ``depths``, ascending, in float64.
 
     Raises:
-        SamplesError: if the rows of ``x`` differ in norm, are fewer than two, or a depth is
-            negative.
+        SamplesError: if the norms of rows of ``x`` are not 1, or there are fewer than two, or a
+            depth is negative.
         ZeroRowError, UnknownActivationError, UnresolvedKernelError: as
             `infinite_network.InfiniteNetwork`.
 
@@ -109,70 +147,21 @@ def along_depth(
     """
     wanted = set(depths)
     start = InfiniteNetwork(x, depth=min({0, *wanted}), activation=activation)
-    norm, w, theta = _pairs_of_one_norm(start)
-    e = w.copy()
-    error = ntk_error = ROUNDING
-    q = q_of_layer = norm**2
-    sigma, network = start.activation, f"{start.activation.name} along depth"
-    layer = resolved_dual(sigma, np.array([q]), network=network, x=start.x)
-    share = 1.0  # of the last layer in the diagonal of the NTK
-    deepest = max(wanted, default=-1)
-    for depth in range(deepest + 1):
-        if depth in wanted:
-            nngp = Correlations(w[:-1].copy(), error)
-            ntk = Correlations(e[:-1].copy(), ntk_error)
-            yield Kernels(depth, nngp, ntk)
-        if depth == deepest:
-            return
-        if abs(q - q_of_layer) > EQUAL_NORMS * q:
-            layer = resolved_dual(sigma, np.array([q]), network=network, x=start.x)
-            q_of_layer = q
-        below = float(layer.slopes[0]) * q / float(layer.variances[0])
-        q = float(layer.variances[0])
-        share = share / (share + below)
-        closest, added = w[-1], ROUNDING + layer.error
-        bent = error_near_2(layer, w, error) if depth else 0.0  # the first has θ itself
-        for part in spans(len(w), PART):
-            angles = angle_of(w[part]) if depth else theta[part]
-            w[part], h = pair_cosine_distances(layer, w[part], angles)
-            e[part] = share * w[part] + (1 - share) * (e[part] + h - e[part] * h)
-        near, far = float(h[-1]), float(e[-1])
-        next_error = min(1.0, below * (1 - near)) * error + added
-        shrunk = (1 - near) * ntk_error + (1 - far) * error / max(closest, EPS)
-        mixed = share * next_error + (1 - share) * shrunk
-        ntk_error = min(max(ntk_error, next_error) + bent, mixed) + added
-        error = next_error
-
-
-def _pairs_of_one_norm(start: InfiniteNetwork) -> tuple[float, Array, Array]:
-    """Return the samples' norm, and the cosine distances and angles of the pairs i < j.
-
-    The last is of a pair that is no pair of samples: its correlation is the largest absolute one of
-    all, and stays no smaller than theirs.
-    """
     norms = np.linalg.norm(start.x, axis=1)
     if len(norms) < 2:
         raise SamplesError("a single sample has no pair; give at least two")
-    if norms.max() > norms.min() * (1 + EQUAL_NORMS):
+    if np.abs(norms - 1).max() > UNIT:
         raise SamplesError(
-            f"norms from {norms.min():g} to {norms.max():g}; scale the samples to one norm "
+            f"norms from {norms.min():g} to {norms.max():g}; scale the samples to norm 1 "
             "(scaling: unit_norm)"
         )
     pairs = np.triu_indices(len(norms), 1)
-    w = start.matrix_of_inputs(lambda _rows, _columns, w, _theta: w)[pairs]
-    theta = start.matrix_of_inputs(lambda _rows, _columns, _w, theta: theta)[pairs]
-    w = np.append(w, np.minimum(w, 2 - w).min())
-    return float(norms.mean()), w, np.append(theta, angle_of(w[-1]))
-
-
-def error_near_2(layer: Dual, w: Array, error: float) -> float:
-    """Return by how much h is off for distances above 1 that are off by ``error``.
-
-    There h is not concave. As its dual has no negative coefficient, it is no steeper at 2 - g than
-    at g, and changes by no more than h(error).
-    """
-    gap = 2 - float(w.max())
-    if gap > 1:
-        return 0.0
-    (at_gap, at_error) = pair_cosine_distances(layer, np.array([max(gap, EPS), error]))[1]
-    return float(min(at_error, error * at_gap / max(gap, EPS)))
+    w, theta = start.input_distances(slice(0, len(norms)), slice(0, len(norms)))
+    layers = layer_by_layer(start.activation, w[pairs], theta[pairs])
+    for depth, now in zip(range(max(wanted, default=-1) + 1), layers, strict=False):
+        if depth in wanted:
+            nngp, ntk = (
+                Correlations(distances, float(error.max()) + ROUNDING)
+                for distances, error in ((now.w, now.w_error), (now.e, now.e_error))
+            )
+            yield Kernels(depth, nngp, ntk)

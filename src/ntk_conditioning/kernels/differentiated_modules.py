@@ -4,7 +4,7 @@ Everything here leaves the module as it was, and explains in one line what is wr
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -91,10 +91,10 @@ def differentiated(model: nn.Module, selection: Selection | None) -> Differentia
         raise ParametersError(
             "the module has no trainable parameter: call requires_grad_() on those that train"
         )
-    name_of: dict[int, str] = {}  # the first name of a tied parameter
+    named_by_id: dict[int, tuple[str, Tensor]] = {}  # with the first name of a tied parameter
     for name, p in select(trainable, selection).items():
-        name_of.setdefault(id(p), name)
-    return DifferentiatedModule(model, {name: trainable[name] for name in name_of.values()})
+        named_by_id.setdefault(id(p), (name, p))
+    return DifferentiatedModule(model, dict(named_by_id.values()))
 
 
 def _check(name: str, module: nn.Module) -> None:
@@ -105,11 +105,9 @@ def _check(name: str, module: nn.Module) -> None:
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
         raise ModuleError(f"{name} shortens its weights in each call: set its max_norm to None")
     if isinstance(module, _BATCH_NORMS) and (module.training or module.running_mean is None):
-        remedy = (
-            "call model.eval()"
-            if module.running_mean is not None
-            else ("it keeps no running statistics: build it with track_running_stats=True")
-        )
+        remedy = "call model.eval()"
+        if module.running_mean is None:
+            remedy = "it keeps no running statistics: build it with track_running_stats=True"
         raise TrainingModeError(f"{name} normalises by the batch, so that samples mix; {remedy}")
     if isinstance(module, _DROPOUTS) and module.training and module.p > 0:
         raise TrainingModeError(f"{name} drops units at random; call model.eval()")
@@ -132,26 +130,24 @@ def select(trainable: Mapping[str, Tensor], selection: Selection | None) -> dict
     patterns = [selection] if isinstance(selection, str) else [*selection]
     if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
         raise ParametersError("parameters= takes names or patterns, at least one, or a test")
-    for pattern in patterns:
-        if not any(_is_named(name, pattern.removeprefix("!")) for name in trainable):
+    named = {pattern: _named(trainable, pattern.removeprefix("!")) for pattern in patterns}
+    for pattern, names in named.items():
+        if not names:
             close = difflib.get_close_matches(pattern, trainable, n=1, cutoff=0.4)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(trainable)}"
             raise ParametersError(f"no trainable parameter is called {pattern!r}; {hint}")
-    wanted = [p for p in patterns if not p.startswith("!")] or ["*"]
-    unwanted = [p.removeprefix("!") for p in patterns if p.startswith("!")]
-    selected = {
-        name: p
-        for name, p in trainable.items()
-        if any(_is_named(name, pattern) for pattern in wanted)
-        and not any(_is_named(name, pattern) for pattern in unwanted)
-    }
+    wanted = [names for pattern, names in named.items() if not pattern.startswith("!")]
+    unwanted = [names for pattern, names in named.items() if pattern.startswith("!")]
+    left = set().union(*(wanted or [set(trainable)])).difference(*unwanted)
+    selected = {name: p for name, p in trainable.items() if name in left}
     if not selected:
         raise ParametersError(f"{patterns} leave no trainable parameter")
     return selected
 
 
-def _is_named(name: str, pattern: str) -> bool:
-    return name == pattern or fnmatchcase(name, pattern)  # a name may have brackets
+def _named(names: Iterable[str], pattern: str) -> set[str]:
+    """Return the names that a pattern matches or, as they may have brackets, equals."""
+    return {name for name in names if name == pattern or fnmatchcase(name, pattern)}
 
 
 def as_inputs(x: Inputs, device: torch.device | str | None, on: torch.device) -> list[Tensor]:
@@ -207,9 +203,11 @@ def _explained(
 ) -> UserError:
     """Return an error that explains why the module raised ``error`` for these inputs."""
     dtype = next(iter(module.parameters.values())).dtype
+    embeddings = nn.Embedding | nn.EmbeddingBag
+    has_embedding = any(isinstance(m, embeddings) for m in module.model.modules())
     for t in inputs:
         whole = not t.is_floating_point() and not t.is_complex()
-        if whole and not _has_embedding(module.model):
+        if whole and not has_embedding:
             return InputsError(
                 f"the inputs are {t.dtype} and the module has no embedding: give x.to({dtype})"
             )
@@ -220,10 +218,6 @@ def _explained(
     shapes = ", ".join(str(tuple(t.shape)) for t in inputs)
     problem = f"{type(error).__name__}: {one_line(error)}"
     return InputsError(f"the module takes no inputs of shape {shapes}: {problem}")
-
-
-def _has_embedding(model: nn.Module) -> bool:
-    return any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
 
 
 @contextmanager

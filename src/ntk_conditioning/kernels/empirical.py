@@ -28,7 +28,6 @@ from ntk_conditioning.networks.mlp import (
     embeddings,
     gradient_factors,
     linear_factor,
-    parts,
 )
 
 __all__ = ["linear_factor", "min_angle", "nngp", "ntk", "pair_angle"]
@@ -49,11 +48,10 @@ def ntk(
     """Return the empirical NTK (n, n2): inner products of the gradients at ``x`` and ``x2``.
 
     K_ij = <grad f(x_i), grad f(x2_j)> over all weights, for ``x`` (n, d) and ``x2`` (n2, d). The
-    result has the network's dtype and device; products are never rounded to less. Without ``x2``
-    the tiles of the upper triangle are computed and mirrored: the result is exactly symmetric.
-    ``tile`` is the side of a tile, by default a shape that suits the device. ``memory`` is the
-    number of bytes for gradients beside the kernel, by default half of the kernel's, at least
-    `LEAST_MEMORY`. If it does not hold the gradients of all samples, some are computed repeatedly.
+    result has the network's dtype and device; products are never rounded to less. Without ``x2`` it
+    is exactly symmetric. ``tile`` is the side of a tile. ``memory`` is the number of bytes for
+    gradients beside the kernel, by default half of the kernel's, at least `LEAST_MEMORY`; with less
+    than all of them need, some are computed repeatedly.
 
     Raises:
         ShapeError: if the inputs do not fit the network in shape, dtype or device.
@@ -82,19 +80,13 @@ def nngp(
     K_ij = alpha_L(x_i) · alpha_L(x2_j), the NTK of a network of which only the last layer is
     trained (agarwal2021deep, Section 3.1). Arguments, dtype, device and errors are those of `ntk`.
     """
-    row_bytes = mlp.weights[-1].shape[1] * mlp.dtype.itemsize
-    return _kernel(mlp, x, x2, tile, memory, _last_factors, row_bytes)
 
+    def last_factors(mlp: MLP, x: Tensor) -> GradientFactors:
+        return GradientFactors((embeddings(mlp, x),), ())  # whose delta is 1
 
-def _last_factors(mlp: MLP, x: Tensor) -> GradientFactors:
-    """Return the factors of the gradients by the last layer, whose delta is 1."""
-    alphas = x.new_empty(len(x), mlp.weights[-1].shape[1])
-
-    def fill(rows: slice) -> None:
-        alphas[rows] = embeddings(mlp, x[rows])
-
-    threads.each(fill, *parts(len(x), x.device))
-    return GradientFactors((alphas,), ())
+    # embeddings of a layer and of the one before exist at once
+    row_bytes = 2 * max(len(weight.T) for weight in mlp.weights) * mlp.dtype.itemsize
+    return _kernel(mlp, x, x2, tile, memory, last_factors, row_bytes)
 
 
 def _kernel(
@@ -138,8 +130,7 @@ def _require_resolved(
 ) -> None:
     """Raise `UnresolvedGradientError` if the corners of ``k`` are decided by rounding.
 
-    They are compared with those from the gradients of the first and last row and column, each
-    computed alone, so with other rounding, which grows from layer to layer like any difference.
+    They are compared with products of gradients that are computed alone, so with other rounding.
     """
     tolerated = torch.finfo(mlp.dtype).eps ** (1 / 3)
     pair = torch.zeros(1, 2, dtype=torch.int64, device=k.device)
@@ -155,8 +146,8 @@ def _require_resolved(
 
 def _fill(
     k: Tensor,
-    left: Panel[GradientFactors],
-    right: Panel[GradientFactors],
+    left: Panel,
+    right: Panel,
     shape: tuple[int, int],
     at_once: int,
     *,

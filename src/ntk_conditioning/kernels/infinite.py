@@ -1,9 +1,10 @@
-"""Kernels of fully connected networks of infinite width, and the smallest angle by them.
+"""Kernels of fully connected networks of infinite width, and the smallest angle between gradients.
 
 `infinite_network` says which network it is and how they are computed.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,21 +43,30 @@ COSINE_RESOLUTION = 1e-8
 
 
 def nngp(
-    x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    **scales: Any,
 ) -> Array:
     """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings, in float64.
 
-    It is the NNGP kernel of infinite width, by the recursion in `ntk`, which also says what
-    ``x``, ``x2``, ``depth`` and ``activation`` are and what is raised.
+    It is the NNGP kernel of infinite width. Arguments and errors are those of `ntk`.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu").round(12)
     array([[25.]])
     """
-    return InfiniteNetwork(x, x2, depth=depth, activation=activation).nngp
+    return InfiniteNetwork(x, x2, depth=depth, activation=activation, **scales).nngp
 
 
 def ntk(
-    x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    **scales: Any,
 ) -> Array:
     """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width, as a float64 array.
 
@@ -68,13 +78,16 @@ def ntk(
     ``x`` (n, d) and ``x2`` (n2, d) hold one sample per row, as arrays, lists or tensors on any
     device; no row may be zero. Without ``x2`` it is ``x``, and the result is exactly symmetric.
     ``depth`` is L, the number of hidden layers; depth 0 gives the Gram matrix. ``activation`` is an
-    `Activation` or a name that `activations.get` knows. There are no biases, and inputs are not
-    divided by √d: entries grow with |x_i||x_j|.
+    `Activation` or a name that `activations.get` knows. Inputs are not divided by √d: entries grow
+    with |x_i||x_j|. ``scales`` are ``bias_scale`` β, by default 0, and ``branch_scale`` s of a
+    residual network, for deep ones about 1 / √L: see `infinite_network`. For ReLU each block then
+    multiplies Σ_ii by 1 + s², and Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
 
     Raises:
         SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative or not whole.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
+        ScaleError: if a scale is no finite number, or negative.
         UnresolvedKernelError: if the kernel leaves the range of float64, or its cosines are not
             known to `TOLERATED`.
         NotEnoughMemoryError: if the kernel, 8 n n2 bytes, exceeds the available memory.
@@ -82,8 +95,10 @@ def ntk(
     >>> ntk([[1.0, 0.0], [0.0, 2.0]], depth=1, activation="relu").round(6)
     array([[2.     , 0.63662],
            [0.63662, 8.     ]])
+    >>> ntk([[1.0, 0.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
+    array([[12.]])
     """
-    return InfiniteNetwork(x, x2, depth=depth, activation=activation).ntk
+    return InfiniteNetwork(x, x2, depth=depth, activation=activation, **scales).ntk
 
 
 def gradient_angles(
@@ -113,10 +128,9 @@ def min_angle(
     """Return the smallest angle between the model gradients of two rows of ``x`` (n, d).
 
     All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
-    angle of those that may be the smallest, the ``candidates``, is computed from their difference.
-    Its ``error``, in radians, follows from the errors of the duals and rounding. Equal rows have
-    angle 0 and are counted; ``exclude_duplicates`` keeps the first row of each value. Of equal
-    angles, the lowest pair of rows is returned.
+    angle of the ``candidates`` is computed from their difference; its ``error``, in radians,
+    follows from the errors of the duals and rounding. Equal rows have angle 0 and are counted;
+    ``exclude_duplicates`` keeps the first of each. Of equal angles the lowest pair is returned.
 
     Raises:
         ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
@@ -147,14 +161,11 @@ def _closest(
 ) -> tuple[ClosestPair, float, float]:
     """Return the closest pair of different rows, its angle and a bound on the angle's error.
 
-    Where norms do not enter, because the activation is homogeneous, or all are equal, φ depends on
-    the input angle only, and `closest_pair` finds it. This is exact: 1 - e is a power series in
-    cos θ without negative coefficients, as sums, products and compositions of such are, and layers
-    are such by their Hermite expansions (Daniely, Frostig & Singer 2016, "Toward Deeper
-    Understanding of Neural Networks", Lemma 11). So it increases on [0, 1], and its absolute value
-    at -cos θ is no larger than its value at cos θ. For leaky ReLUs without negative slope it is
-    moreover nowhere on [-1, 0] above its value at 0: there Σ is not, as κ' = 1 - c θ/π >= 0, and
-    Θ' = Σ' + Θ κ'(Σ) is not, if Θ is not.
+    Where norms do not enter, φ depends on the input angle only, and `closest_pair` finds it. This
+    is exact: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
+    Singer 2016, Lemma 11). So it increases on [0, 1], and its absolute value at -cos θ is no larger
+    than its value at cos θ. For leaky ReLUs without negative slope it is moreover nowhere on
+    [-1, 0] above its value at 0.
     """
     norm = _norm_that_enters(x, depth=depth, activation=sigma)
     layer = InfiniteNetwork(x if norm is None else [[norm]], depth=depth, activation=sigma)
@@ -164,7 +175,11 @@ def _closest(
         at = closest.i, closest.j
     else:
         monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
-        distance = layer.cosine_distances_at_norm
+        one = slice(0, 1)
+
+        def distance(w: Array, theta: Array) -> Array:
+            return layer.propagate(one, one, w[:, None], theta[:, None])[1][:, 0]
+
         closest = closest_pair(x, distance, opposite=not monotone, tile=tile)
         at = 0, 0
     theta = angles_between(x[[closest.i]], x[[closest.j]])
@@ -194,12 +209,11 @@ def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float 
 def _lowest_pair(layer: InfiniteNetwork, tile: int) -> ClosestPair:
     """Return the pair of rows of smallest e, where that depends on their norms too.
 
-    Every pair goes through all layers. Those that are smallest up to rounding do once more, from
-    their difference, so that equal ones are equal.
+    Those that are smallest up to rounding go through the layers again, from their difference.
     """
     best, candidates = (math.inf, -1, -1), 0
     for rows, columns in upper_tiles(len(layer.x), tile):
-        distances = layer.cosine_distances_of_tile(rows, columns)
+        distances = layer.propagate(rows, columns, *layer.input_distances(rows, columns))[1]
         if rows == columns:
             distances[np.tril_indices(len(distances))] = math.inf
         smallest = min(best[0], float(distances.min()))

@@ -1,17 +1,16 @@
 """Kernels of convolutional networks of infinitely many channels, by recursions over pixel pairs.
 
-With weights N(0, 1), all of them trained, no biases, m channels, gain g of the activation, k × k
-taps and zeros around the image ("same" padding, stride 1), the network computes, as `infinite` does
-for vectors, for every position p of P
+With weights N(0, 1), all trained, no biases, m channels, gain g of the activation, k × k taps and
+zeros around the image (stride 1), the network computes for every position p of P
 
     h^(0) = x,   u^(l)_p = 1/k · Σ_o W_o h^(l-1)_(p+o),   h^(l) = g / sqrt(m) · σ(u^(l)),
 
 and then f = Σ_p w_p · h^(L)_p / sqrt(P) without pooling, or f = w · Σ_p h^(L)_p / P with global
 average pooling. Depth L counts convolutions; depth 0 is the linear model.
 
-Let A be the mean over the taps, (A K)(x_p, y_q) = 1/k² · Σ_o K(x_(p+o), y_(q+o)), where positions
-outside of the image count as zeros. By Arora, Du, Hu, Li, Salakhutdinov & Wang (2019, "On Exact
-Computation with an Infinitely Wide Neural Net", section 4), from Σ^(0) = x·y and T^(0) = 0,
+With A the mean over the taps, (A K)(x_p, y_q) = 1/k² · Σ_o K(x_(p+o), y_(q+o)), by Arora, Du, Hu,
+Li, Salakhutdinov & Wang (2019, "On Exact Computation with an Infinitely Wide Neural Net",
+section 4), from Σ^(0) = x·y and T^(0) = 0,
 
     Σ^(l) = g² E σ(u)σ(v),   T^(l) = A(Σ^(l-1) + T^(l-1)) · g² E σ'(u)σ'(v)
 
@@ -23,22 +22,19 @@ S² = A s² and unit vectors a of the s_(p+o) / (k S_p),
 
     S_p S_q - A Σ = S_p S_q |a_p - a_q|² / 2 + A (s s - Σ),
 
-with all digits of small angles. Entries are right to 1e-14 of the diagonal for ReLU and erf, up to
-depth 4; angles between gradients below about 1e-7 are lost.
-
-A patch of zeros has σ(0) on all channels, E σ(u)σ(v) is σ(0) E σ(v), and its gradients vanish.
+with all digits of small angles. A patch of zeros has σ(0) on all channels, E σ(u)σ(v) is
+σ(0) E σ(v), and its gradients vanish.
 """
 
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.angles.pairs import require_directions, spans, upper_tiles
+from ntk_conditioning.angles.pairs import require_directions, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.infinite_network import (
@@ -57,6 +53,7 @@ Pooling = Literal["none", "average"]
 
 PAIRS = 2**18  # pairs of pixels in a tile: larger tiles are no faster
 ARRAYS = 32  # arrays of a tile's size that exist at once, with erf's dual
+MEMORY = GB  # bytes that they may take
 
 
 class ConvolutionError(UserError):
@@ -65,56 +62,42 @@ class ConvolutionError(UserError):
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """Both kernels (n, n2), in float64, after ``depth`` convolutions."""
+    """Both kernels (n, n), in float64, after ``depth`` convolutions."""
 
     depth: int
     nngp: Array
     ntk: Array
 
 
-def nngp(x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, **options: Any) -> Array:
-    """Return the covariance (n, n2) of the outputs, in float64; see `kernels` for ``options``.
-
-    >>> nngp(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
-    array([[1.]])
-    """
-    return kernels(x, x2, depths=[depth], **options)[0].nngp
-
-
-def ntk(x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, **options: Any) -> Array:
-    """Return the neural tangent kernel (n, n2), in float64; see `kernels` for ``options``.
+def ntk(x: ArrayLike, *, depth: int, **options: Any) -> Array:
+    """Return the neural tangent kernel (n, n), in float64; see `kernels` for ``options``.
 
     >>> ntk(np.ones((1, 1, 1, 1)), depth=2, activation="relu", kernel_size=1).round(12)
     array([[3.]])
     """
-    return kernels(x, x2, depths=[depth], **options)[0].ntk
+    return kernels(x, depths=[depth], **options)[0].ntk
 
 
 def kernels(
     x: ArrayLike,
-    x2: ArrayLike | None = None,
     *,
     depths: Iterable[int],
     activation: Activation | str,
     pooling: Pooling = "none",
     kernel_size: int = 3,
-    memory: int = GB,
 ) -> list[Kernels]:
     """Return the kernels of images at ``depths``, ascending, by the recursion at the module's top.
 
-    ``x`` (n, colours, height, width) and ``x2`` (n2, ...) are arrays or tensors; without ``x2`` it
-    is ``x``, and the kernels are exactly symmetric. ``memory`` bounds the bytes of a tile of pairs,
-    beside kernels, images and an activation's tables; it is 1 GB by default.
-
+    ``x`` (n, colours, height, width) is an array or tensor. The kernels are exactly symmetric.
     Pre-activations have variance 1 where the squares over a patch sum to k²: scale images to about
     that, unless the activation is homogeneous.
 
     Raises:
-        SamplesError: if ``x`` or ``x2`` are no finite images of one shape, or a depth is negative.
+        SamplesError: if ``x`` is no array of finite images, or a depth is negative.
         ConvolutionError: if ``kernel_size`` is even or not positive, or ``pooling`` unknown.
         ZeroRowError: if an image is zero.
         UnknownActivationError: if ``activation`` names none.
-        NotEnoughMemoryError: if one pair of images takes more than ``memory``.
+        NotEnoughMemoryError: if one pair of images takes more than `MEMORY`.
         UnresolvedKernelError: if squares of pixels, or kernels, leave the range of float64, or
             cosines are not known to `TOLERATED`.
 
@@ -122,41 +105,26 @@ def kernels(
     >>> linear.ntk
     array([[3.]])
     """
-    images, images2 = _images(x), None if x2 is None else _images(x2)
-    if images2 is not None and images2.shape[1:] != images.shape[1:]:
-        raise SamplesError(f"images of shapes {images.shape[1:]} and {images2.shape[1:]} differ")
-    depths = sorted(set(depths))
+    images, depths = _images(x), sorted(set(depths))
     if depths and depths[0] < 0:
         raise SamplesError(f"depth {depths[0]} is negative; it counts convolutions")
     if kernel_size < 1 or kernel_size % 2 == 0:
         raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")
     if pooling not in get_args(Pooling):
         raise ConvolutionError(f"no pooling is called {pooling!r}; give 'none' or 'average'")
-    side = _tile_side(images.shape[2] * images.shape[3], pooling=pooling, memory=memory)
-    n2, pooled = 0 if images2 is None else len(images2), pooling == "average"
-    both = images if images2 is None else np.concatenate([images, images2])
-    network = _Network(both, depths, activations.get(activation), pooled=pooled, taps=kernel_size)
-    return _tile_by_tile(network, depths, len(images), n2, side)
-
-
-def _tile_by_tile(
-    network: "_Network", depths: list[int], n: int, n2: int, side: int
-) -> list[Kernels]:
-    """Return kernels between the first ``n`` images and the ``n2`` after them, or the first."""
-    first = n if n2 else 0  # the image of the first column
-    results = [Kernels(depth, *np.empty((2, n, n2 or n))) for depth in depths]
-    tiles = product(spans(n, side), spans(n + n2, side, start=n)) if n2 else upper_tiles(n, side)
-    for rows, columns in tiles:
-        at = slice(columns.start - first, columns.stop - first)
+    side, pooled = _tile_side(images.shape[2] * images.shape[3], pooling), pooling == "average"
+    network = _Network(images, depths, activations.get(activation), pooled=pooled, taps=kernel_size)
+    n = len(images)
+    results = [Kernels(depth, *np.empty((2, n, n))) for depth in depths]
+    for rows, columns in upper_tiles(n, side):
         for kernel, blocks in zip(results, network.blocks(rows, columns), strict=True):
             for matrix, block in zip((kernel.nngp, kernel.ntk), blocks, strict=True):
                 if not np.isfinite(block).all():
                     raise UnresolvedKernelError(network.out_of_range)
                 if rows == columns:
                     block = np.triu(block) + np.triu(block, 1).T
-                matrix[rows, at] = block
-                if not n2:
-                    matrix[columns, rows] = block.T
+                matrix[rows, columns] = block
+                matrix[columns, rows] = block.T
     return results
 
 
@@ -178,8 +146,8 @@ class _Hidden:
 class _Network:
     """The recursion over tiles of pairs of images, for pairs of pixels (group, row, column).
 
-    With pooling there is one group, and a row is a position of an image, image by image. Without,
-    there is a group for each position, and a row is an image.
+    With pooling a row is a position of an image, and there is one group; without, a row is an
+    image, and there is a group for each position.
     """
 
     def __init__(
@@ -261,10 +229,7 @@ class _Network:
                 yield self._readout(covariance), self._readout(covariance + tangent)
 
     def _angles(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return 1 - cos θ and θ of the patches of images, right near 0 and near π.
-
-        A constant patch and one of the opposite sign are common, and have the angle π.
-        """
+        """Return 1 - cos θ and θ of patches, right near 0 and, as of constant ones, near π."""
         left, right = (self._patches(self._pixels[part]) for part in (rows, columns))
         square = square_distances(left, right)
         sums = np.sqrt(square_distances(left, -right))
@@ -338,13 +303,12 @@ def _images(x: ArrayLike) -> Array:
     return images
 
 
-def _tile_side(positions: int, *, pooling: str, memory: int) -> int:
+def _tile_side(positions: int, pooling: str) -> int:
     """Return how many images a tile of pairs has in rows and in columns."""
     pairs = positions**2 if pooling == "average" else positions
-    most = memory // (8 * ARRAYS)
-    if most < pairs:
+    if 8 * ARRAYS * pairs > MEMORY:
         raise NotEnoughMemoryError(
             f"a pair of images of {positions} pixels takes {8 * ARRAYS * pairs / GB:.2g} GB with "
-            f"{pooling} pooling, above {memory / GB:.2g} GB; give more memory or smaller images"
+            f"{pooling} pooling, above {MEMORY / GB:.2g} GB; give smaller images"
         )
-    return max(1, math.isqrt(min(most, PAIRS) // pairs))
+    return max(1, math.isqrt(PAIRS // pairs))

@@ -1,10 +1,11 @@
 """Kernels of infinite width of networks by name: the limits of those in `networks.modules`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ntk_conditioning.kernels import infinite, infinite_convolutional, infinite_residual
+from ntk_conditioning.kernels import infinite_convolutional
+from ntk_conditioning.kernels.infinite_network import InfiniteNetwork
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.networks.modules import BIAS_SCALE
 
@@ -30,18 +31,15 @@ def ntks(
         options: Any = {"depths": depths, "activation": activation}
         all_depths = infinite_convolutional.kernels(images, pooling=pooling, **options)
         return {kernels.depth: kernels.ntk for kernels in all_depths}
-    return {depth: _ntk(model, x, depth, activation) for depth in depths}
-
-
-def _ntk(model: str, x: Array, depth: int, activation: Activation | str) -> Array:
-    size: Any = {"depth": depth, "activation": activation}
-    match model:
-        case "mlp":
-            return infinite.ntk(x, **size)
-        case "mlp_bias":
-            return infinite_residual.ntk(x, **size, bias_scale=BIAS_SCALE)
-        case "residual_mlp":
-            return infinite_residual.ntk(x, **size, branch_scale=1.0)
-        case "residual_mlp_scaled":
-            return infinite_residual.ntk(x, **size, branch_scale=1 / math.sqrt(depth))
-    raise ValueError(f"{model} has no closed recursion of infinite width")
+    scales: dict[str, Callable[[int], dict[str, float]]] = {
+        "mlp": lambda depth: {},
+        "mlp_bias": lambda depth: {"bias_scale": BIAS_SCALE},
+        "residual_mlp": lambda depth: {"branch_scale": 1.0},
+        "residual_mlp_scaled": lambda depth: {"branch_scale": 1 / math.sqrt(depth)},
+    }
+    if model not in scales:
+        raise ValueError(f"{model} has no closed recursion of infinite width")
+    return {
+        depth: InfiniteNetwork(x, depth=depth, activation=activation, **scales[model](depth)).ntk
+        for depth in depths
+    }

@@ -1,20 +1,24 @@
 """A fully connected network of infinite width on given samples, and its kernels.
 
-The network is that of liu2023relu, Eqs. (1) and (3), with any activation:
-α^(l) = gain / sqrt(m) · σ(W α^(l-1)), α^(0) = x, f = W α^(L), weights N(0, 1), no biases, all of
-them trained. Depth L counts hidden layers; depth 0 is the linear model and its NTK the Gram matrix.
+It is that of liu2023relu, Eqs. (1) and (3), with any activation, or with biases and branches. With
+weights N(0, 1), all trained, m units per layer, gain g of the activation and biases of scale β,
 
-    Σ^(l) = gain² E σ(u)σ(v),   Θ^(l) = Σ^(l) + Θ^(l-1) · gain² E σ'(u)σ'(v),   Σ^(0) = Θ^(0) = x xᵀ
+    u^(0) = W_0 x + β b_0,   B_l(u) = g / sqrt(m) · V_l σ(u) + β b_l,
 
-with (u, v) ~ N(0, Σ^(l-1)) (Jacot, Gabriel & Hongler 2018, Theorem 1). Both kernels are carried as
-their diagonals and as cosine distances, Σ_ij = sqrt(Σ_ii Σ_jj) (1 - w_ij) and
-Θ_ij = sqrt(Θ_ii Θ_jj) (1 - e_ij). With p_i = Σ_ii / Θ_ii, and w', h from `duals`,
+- plain: u^(l) = B_l(u^(l-1)), and the output is f = u^(L), the last V_L having a single row;
+- residual, branches of scale s: u^(l) = u^(l-1) + s B_l(u^(l-1)), f = w · u^(L) / sqrt(m) + β b.
 
-    e' = ((√p_i - √p_j)² + (√(1-p_i) - √(1-p_j))²) / 2
-         + √(p_i p_j) w' + √((1-p_i)(1-p_j)) (e + h - e h)
+Depth L counts the nonlinear layers. With (u, v) ~ N(0, Σ) (Jacot, Gabriel & Hongler 2018,
+Theorem 1), from Σ = Θ = x·x' + β²,
 
-sums terms none of which is negative. So tiny angles come out right, and with them the smallest
-eigenvalues for close samples, where a cosine would have been rounded to 1.
+    Σ_B = g² E σ(u)σ(v) + β²,   Θ_B = Σ_B + g² Θ E σ'(u)σ'(v),
+    plain:     Σ' = Σ_B,           Θ' = Θ_B,
+    residual:  Σ' = Σ + s² Σ_B,    Θ' = Θ + s² Θ_B,   and Σ_f = Σ + β², Θ_f = Θ + Σ_f at the end.
+
+All are sums of kernels, carried as diagonals and cosine distances w = 1 - K_ij / √(K_ii K_jj). If
+K = Σ_k K_k and a_k² = (K_k)_ii / K_ii, then w = Σ_k (a_k(i) - a_k(j))² / 2 + a_k(i) a_k(j) w_k, and
+no term is negative. So tiny angles come out right, and with them the smallest eigenvalues for close
+samples, where a cosine would have been rounded to 1.
 """
 
 import math
@@ -58,23 +62,40 @@ class SamplesError(UserError):
     """The samples are no finite matrix or too few, or the depth is negative."""
 
 
+class ScaleError(UserError):
+    """The scale of branches or biases is no finite number, or negative."""
+
+
 class InfiniteNetwork:
     """The network of infinite width on given samples, after ``depth`` hidden layers.
 
-    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. All results
-    are in float64. ``error`` is the sum of the duals' errors, relative to the largest entries.
+    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. It is plain
+    if ``branch_scale`` s is None; ``bias_scale`` is β. All results are in float64. ``error`` is the
+    sum of the duals' errors, relative to the largest entries.
 
     Raises:
         SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
+        ScaleError: if a scale is no finite number, or negative.
         UnresolvedKernelError: if squares of samples leave the range of float64, or cosines are not
             known to `TOLERATED`; kernels raise it, too, when they are computed and overflow.
     """
 
     def __init__(
-        self, x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
+        self,
+        x: ArrayLike,
+        x2: ArrayLike | None = None,
+        *,
+        depth: int,
+        activation: Activation | str,
+        branch_scale: float | None = None,
+        bias_scale: float = 0.0,
     ) -> None:
+        branch = 1.0 if branch_scale is None else branch_scale
+        for name, value in (("branch_scale", branch), ("bias_scale", bias_scale)):
+            if not 0 <= value < math.inf:
+                raise ScaleError(f"{name} is {value:g}; give a finite number, at least 0")
         self.x = samples_of(x)
         if not hasattr(depth, "__index__"):
             raise SamplesError(f"depth {depth!r} is no whole number; it counts hidden layers")
@@ -96,28 +117,37 @@ class InfiniteNetwork:
         in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
         self.require(in_range.all(), "squared norms leave float64's range")
         self._units = self.x / np.sqrt(q)[:, None]
-        diagonal = q  # the diagonal of Θ
-        self._layers: list[tuple[Dual, Sum]] = []
-        for _ in range(depth):
-            layer = resolved_dual(sigma, q, network=self._name, x=self.x)
-            with np.errstate(all="ignore"):
-                tangent = Sum(layer.variances, diagonal * layer.slopes)
-                q, diagonal = layer.variances, tangent.total
-            self._layers.append((layer, tangent))
-        self._embedding_norms, self._gradient_norms = np.sqrt(q), np.sqrt(diagonal)
-        self.error = math.fsum(layer.error for layer, _ in self._layers)
+        self._biased = bias_scale > 0
+        self._build(q, depth, float(branch_scale is not None), branch * branch, bias_scale**2)
+        self.error = math.fsum(layer.error for layer, _, _ in self._layers)
         self.require_cosines(TOLERATED)
+
+    def _build(self, q: Array, depth: int, kept: float, branch: float, bias: float) -> None:
+        """Set layers and sums; ``kept`` is 1 in residual networks, ``branch`` s², ``bias`` β²."""
+        biases = np.full_like(q, bias)
+        self._input = Sum(q, biases)
+        q = diagonal = self._input.total  # the diagonals of Σ and Θ
+        self._layers: list[tuple[Dual, Sum, Sum]] = []
+        for _ in range(depth):
+            layer = resolved_dual(self.activation, q, network=self._name, x=self.x)
+            with np.errstate(all="ignore"):
+                added, below = branch * layer.variances, branch * layer.slopes * diagonal
+                covariance = Sum(added, branch * biases, kept * q)
+                tangent = Sum(added, below, branch * biases, kept * diagonal)
+            self._layers.append((layer, covariance, tangent))
+            q, diagonal = covariance.total, tangent.total
+        self._output = Sum(q, kept * biases), Sum(diagonal, kept * q, kept * biases)
 
     @cached_property
     def nngp(self) -> Array:
-        """The covariance Σ^(L) (n, n2) of the embeddings."""
-        norms = self._embedding_norms
+        """The covariance Σ_f (n, n2): of a plain network, that of the last layer's embeddings."""
+        norms = np.sqrt(self._output[0].total)
         return self.matrix(lambda r, c, w, _: np.outer(norms[r], norms[c]) * (1 - w))
 
     @cached_property
     def ntk(self) -> Array:
-        """The neural tangent kernel Θ^(L) (n, n2)."""
-        norms = self._gradient_norms
+        """The neural tangent kernel Θ_f (n, n2)."""
+        norms = np.sqrt(self._output[1].total)
         return self.matrix(lambda r, c, _, e: np.outer(norms[r], norms[c]) * (1 - e))
 
     def matrix(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
@@ -126,10 +156,6 @@ class InfiniteNetwork:
         The arguments are the slices of a tile and the cosine distances of its pairs, w of their
         embeddings and e of their model gradients. Without x2 it is exactly symmetric.
         """
-        return self.matrix_of_inputs(lambda r, c, *at: entry(r, c, *self._propagate(r, c, *at)))
-
-    def matrix_of_inputs(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
-        """Return the same of ``entry(rows, columns, w, θ)``, with w and θ of the samples."""
         n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
         memory.require(8 * n * (total - offset), f"a kernel of {n:,} × {total - offset:,} samples")
         result = np.empty((n, total - offset))
@@ -137,22 +163,14 @@ class InfiniteNetwork:
         if offset:
             tiles = product(spans(n, TILE), spans(total, TILE, start=n))
         for rows, columns in tiles:
-            block = entry(rows, columns, *self._input_distances(rows, columns))
+            inputs = self.input_distances(rows, columns)
+            block = entry(rows, columns, *self.propagate(rows, columns, *inputs))
             if rows == columns:
                 block = np.triu(block) + np.triu(block, 1).T
             result[rows, columns.start - offset : columns.stop - offset] = block
             if not offset:
                 result[columns, rows] = block.T
         return result
-
-    def cosine_distances_at_norm(self, w: Array, theta: Array) -> Array:
-        """Return e (k,) of pairs at angles θ, w = 1 - cos θ, both of the first sample's norm."""
-        one = slice(0, 1)
-        return np.asarray(self._propagate(one, one, w[:, None], theta[:, None])[1][:, 0])
-
-    def cosine_distances_of_tile(self, rows: slice, columns: slice) -> Array:
-        """Return e of a tile of pairs, right to about 1e-14."""
-        return self._propagate(rows, columns, *self._input_distances(rows, columns))[1]
 
     def cosine_distances(self, i: Indices, j: Indices) -> Array:
         """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
@@ -164,25 +182,25 @@ class InfiniteNetwork:
         theta = np.full_like(w, math.pi / 2)
         at = i - rows.start, j - columns.start
         w[at], theta[at] = self._accurate_angles(i, j)
-        return np.asarray(self._propagate(rows, columns, w, theta)[1][at])
+        return np.asarray(self.propagate(rows, columns, w, theta)[1][at])
 
     def cosine_distance_error(self, i: int, j: int, w: float) -> float:
         """Return how far e may be off for rows ``i`` and ``j`` at 1 - cos θ = ``w``.
 
-        Where w may be off, so may the next layer's cosine distances: by as much as they differ at
-        its ends.
+        It is for plain networks without biases. Where w may be off, so may the next layer's
+        distances: by as much as they differ at its ends.
         """
         rows, columns = slice(i, i + 1), slice(j, j + 1)
         e, off = np.array([[w]]), ROUNDING * w
         e_off = off
-        for layer, tangent in self._layers:
+        for layer, _, tangent in self._layers:
             ends = np.clip([[w], [w - off], [w + off]], 0, 2)
             w_ends, h_ends = layer.cosine_distances(rows, columns, ends, angle_of(ends))
             w, off = _with_error(layer, w_ends)
             h, h_off = _with_error(layer, h_ends)
-            near, far = (float(root[i] * root[j]) for root in tangent.roots)
+            near, far = (float(root[i] * root[j]) for root in tangent.roots[:2])
             e_off = near * off + far * (e_off + h_off)
-            e = tangent.distance(rows, columns, w, e + h - e * h)
+            e = tangent.distance(rows, columns, w, e + h - e * h, 0, 0)
             e_off += _error(layer, e.item())  # of the weights
         return e_off
 
@@ -195,25 +213,27 @@ class InfiniteNetwork:
         if not condition:
             raise _unresolved(problem, network=self._name, x=self.x)
 
-    def _input_distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return w and θ of samples, from differences if they are close to 0 or π."""
+    def input_distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Return 1 - cos θ and θ of a tile of samples, from differences if close to 0 or π."""
         cosine = self._cosines(rows, columns)
         w, theta = 1 - cosine, np.arccos(cosine)
         i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
         w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
         return w, theta
 
-    def _propagate(
-        self, rows: slice, columns: slice, w: Array, theta: Array
-    ) -> tuple[Array, Array]:
-        """Return w and e after all layers."""
-        e = w
-        for number, (layer, tangent) in enumerate(self._layers):
-            if number:
-                theta = angle_of(w)
-            with np.errstate(all="ignore"):
-                w, h = layer.cosine_distances(rows, columns, w, theta)
-                e = tangent.distance(rows, columns, w, e + h - e * h)
+    def propagate(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
+        """Return w and e of the outputs, for pairs of a tile at angles θ, w = 1 - cos θ."""
+        at = rows, columns
+        with np.errstate(all="ignore"):
+            w = e = self._input.distance(*at, w, 0)
+            for number, (layer, covariance, tangent) in enumerate(self._layers):
+                if number or self._biased:  # else θ says more than w near 2
+                    theta = angle_of(w)
+                after, h = layer.cosine_distances(rows, columns, w, theta)
+                e = tangent.distance(*at, after, e + h - e * h, 0, e)
+                w = covariance.distance(*at, after, 0, w)
+            covariance, tangent = self._output
+            w, e = covariance.distance(*at, w, 0), tangent.distance(*at, e, w, 0)
         self.require(np.isfinite(e).all(), "the kernel is not finite in float64")
         return w, e
 
@@ -229,19 +249,22 @@ class InfiniteNetwork:
 
 
 class Sum:
-    """A sum of kernels whose diagonals (n,) are given; ``total`` is its own."""
+    """A sum of kernels whose diagonals (n,) are given, some of them 0; ``total`` is its own."""
 
     def __init__(self, *diagonals: Array) -> None:
         self.total = np.asarray(sum(diagonals))
         with np.errstate(invalid="ignore"):  # what is not finite is refused with the kernel
             self.roots = [np.sqrt(diagonal / self.total) for diagonal in diagonals]
+        self._terms = [k for k, diagonal in enumerate(diagonals) if diagonal.any()]
 
     def distance(self, rows: slice, columns: slice, *distances: Array | float) -> Array:
         """Return the sum's cosine distances of a tile from those of its terms."""
+        if len(self._terms) == 1:
+            return np.asarray(distances[self._terms[0]])
         terms = []
-        for root, distance in zip(self.roots, distances, strict=True):
-            left, right = root[rows, None], root[columns]
-            terms.append(left * right * distance + (left - right) ** 2 / 2)
+        for k in self._terms:
+            left, right = self.roots[k][rows, None], self.roots[k][columns]
+            terms.append(left * right * distances[k] + (left - right) ** 2 / 2)
         return np.asarray(sum(terms))
 
 

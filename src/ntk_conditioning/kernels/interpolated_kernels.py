@@ -6,14 +6,16 @@ through all layers. e has structure at all scales near w = 0 and, of odd activat
 log e is smooth over ½ log (w / (2 - w)), the logarithm of tan θ/2.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from scipy.interpolate import BSpline, make_interp_spline
 
-from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
-from ntk_conditioning.kernels.infinite_network import EPS, ROUNDING
+from ntk_conditioning.duals.closed_forms import angle_of
+from ntk_conditioning.kernels.depth_profiles import layer_by_layer
+from ntk_conditioning.kernels.infinite_network import EPS
 from ntk_conditioning.networks.activations import Activation, Array
 
 #: Maps cosine distances of samples, 1 - x · x', to those of a kernel.
@@ -39,9 +41,8 @@ def ntk_distances(activation: Activation, depth: int) -> Distances:
     """
 
     def distances(w: Array) -> Array:
-        for state in _states(activation, w, depth):
-            e = state.e
-        return e
+        layers = layer_by_layer(activation, w, angle_of(w))
+        return next(islice(layers, depth, None)).e
 
     return distances
 
@@ -103,15 +104,16 @@ def tables(activation: Activation, depths: Iterable[int]) -> dict[int, Table]:
     at = np.sort(np.append(x, (x[1:] + x[:-1]) / 2))
     w, theta = np.append(_distance(at), 2.0), np.append(2 * np.arctan(np.exp(at)), np.pi)
     table_of = {}
-    for depth, state in enumerate(_states(activation, w, max(wanted, default=0), theta)):
+    layers = layer_by_layer(activation, w, theta)
+    for depth, now in zip(range(max(wanted, default=-1) + 1), layers, strict=False):
         if depth in wanted:
-            e = np.maximum(state.e, TINY)
+            e = np.maximum(now.e, TINY)
             e, opposite = e[:-1], float(e[-1])
             spline = make_interp_spline(x, np.log(e[::2]), k=DEGREE)
             between = np.abs(np.exp(spline((x[1:] + x[:-1]) / 2)) - e[1::2])
             seen = 2 * np.maximum(np.append(between, 0), np.append(0, between))
             table_of[depth] = Table(
-                depth, spline, state.e_error[:-1:2] + seen + SPLINE_ROUNDING * e[::2], opposite
+                depth, spline, now.e_error[:-1:2] + seen + SPLINE_ROUNDING * e[::2], opposite
             )
     return table_of
 
@@ -119,47 +121,3 @@ def tables(activation: Activation, depths: Iterable[int]) -> dict[int, Table]:
 def _distance(x: Array) -> Array:
     """Return 1 - cos θ at x = log tan θ/2."""
     return np.asarray(2 / (1 + np.exp(-2 * x)))
-
-
-@dataclass(frozen=True)
-class _State:
-    """Distances w of a layer's correlations and e of the NTK's, with bounds on their errors."""
-
-    w: Array
-    e: Array
-    w_error: Array
-    e_error: Array
-
-
-def _states(
-    activation: Activation, w: Array, depth: int, theta: Array | None = None
-) -> Iterator[_State]:
-    """Yield the distances after 0, 1, ..., ``depth`` layers; the gain keeps norms of 1.
-
-    ``theta`` are the angles of ``w``, if they are known better.
-    """
-    layer = dual(activation, np.ones(1))
-    slope = float(layer.slopes[0] / layer.variances[0])
-    share = 1.0  # of the last layer in the diagonal of the NTK, see `along_depth`
-
-    def added(distance: Array) -> Array:
-        known = np.minimum(layer.error, layer.relative_error * distance)
-        return np.asarray(known + ROUNDING * distance)
-
-    now = _State(w, w, np.zeros_like(w), np.zeros_like(w))
-    yield now
-    for _ in range(depth):
-        share = share / (share + slope)
-        next_w, h = pair_cosine_distances(layer, now.w, theta)
-        theta = None
-        e = share * next_w + (1 - share) * (now.e + h - now.e * h)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.where(now.w > 0, h * now.w_error / now.w, 0.0)
-            # beyond 1 h is not concave, see `along_depth.error_near_2`
-            at_error = pair_cosine_distances(layer, np.minimum(now.w_error, 1.0))[1]
-            gap = np.maximum(2 - now.w, EPS)
-            moved = np.where(now.w > 1, np.minimum(at_error, now.w_error / gap), moved)
-        w_error = slope * np.abs(1 - h) * now.w_error + added(next_w)
-        e_error = np.abs(1 - h) * now.e_error + np.abs(1 - now.e) * (moved + added(h))
-        now = _State(next_w, e, w_error, share * w_error + (1 - share) * e_error + ROUNDING * e)
-        yield now

@@ -5,13 +5,14 @@
 What happens in order, and where:
 1. `traces.survey` runs the module on one sample and finds the linear layers z = W a, for which
    <∂f/∂W, ∂f'/∂W> = (a · a') (d · d') with d = ∂f/∂z, so that no gradient by W is formed.
-2. `sample_gradients` computes a and d of these, and the plain gradients by all other parameters,
+2. `sample_gradients` computes a and d of these, and the plain gradients for all other parameters,
    as those of convolutions and biases, for a panel of samples and a group of parameters at a time.
 3. `kernel_terms` adds their inner products to a tile of the kernel.
 """
 
-import sys
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isqrt
 from operator import index
 from typing import Any, Literal
@@ -34,18 +35,17 @@ from ntk_conditioning.kernels.differentiated_modules import (
     differentiated,
     unchanged,
 )
-from ntk_conditioning.kernels.kernel_terms import Gradients
 from ntk_conditioning.kernels.sample_gradients import (
     SampleGradients,
     VmapError,
     autograd,
-    one_by_one,
-    planned,
 )
 from ntk_conditioning.kernels.traces import TracePlan, random_state, require_nothing_drawn, survey
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import MLP
+
+_log = logging.getLogger(__name__)
 
 Outputs = Literal["sum", "mean_of_kernels", "full"] | int
 
@@ -55,8 +55,6 @@ LEAST_MEMORY = 95 * 10**7
 PASS = 1 / 4
 #: Rows of a tile on a CPU, at least: fewer would make products slow.
 LEAST_HEIGHT = 64
-#: Samples among which `_pair_of` looks for the two that gradients are checked on.
-MOST_COMPARED = 256
 #: Bytes that the products between the positions of two samples may take in a tile.
 PAIR_BYTES = 2**25
 
@@ -82,29 +80,24 @@ def ntk(
         "mean_of_kernels":  K_ij = 1/c Σ_a <∇f_a(x_i), ∇f_a(x2_j)>;
         "full":             K_(i c + a, j c + b) = <∇f_a(x_i), ∇f_b(x2_j)>, of shape (n c, n2 c).
 
-    ``x`` is a tensor with samples first, or a tuple of such if the model takes several inputs; the
-    model returns (n,) or (n, c), a `networks.modules.Network` its pair. ``parameters`` selects by
-    names, patterns ("head.*", "!*norm*") or a test of (name, parameter) among those that require
-    gradients; default is all. Samples are moved to ``device``, which has to be the model's.
-    ``progress`` shows a bar, by default in a terminal only.
+    ``x`` is a tensor with samples first, or a tuple of the model's inputs; the model returns (n,)
+    or (n, c), a `networks.modules.Network` its pair. ``parameters`` selects by names, patterns
+    ("head.*", "!*norm*") or a test of (name, parameter) among those that require gradients, by
+    default all. Samples move to ``device``, which has to be the model's. ``progress`` shows a bar,
+    by default in a terminal. The model is left as it was.
 
-    The result is on the model's device and has the lowest precision with which the model computes
-    on the way to its outputs. Use float64 (``model.double()`` and ``x.double()``): of a kernel in
-    float32, `condition` takes eigenvalues up to n · 1.2e-7 · λ_max for zero. Without ``x2`` the
-    result is exactly symmetric.
+    The result is on the model's device, in the lowest precision with which the model computes. Use
+    float64 (``model.double()``, ``x.double()``): of a kernel in float32, `condition` takes
+    eigenvalues up to n · 1.2e-7 · λ_max for zero. Without ``x2`` it is exactly symmetric.
 
-    The kernel takes 8 n n2 bytes in float64, c² times as much if "full": 0.8 GB for 10,000 samples.
-    ``memory`` is the number of bytes that gradients and passes may take beside it, 4 * 10**9 for
-    4 GB; default is half of the kernel, at least 0.95 GB. If it does not hold the gradients of all
-    samples, some are computed more than once. ``tile`` is the side of a tile.
-
-    The model is left as it was. If `torch.func.vmap` cannot differentiate it, samples are
-    differentiated one by one, slowly, and the log says why.
+    It takes 8 n n2 bytes in float64, c² times as many if "full": 0.8 GB for 10,000 samples.
+    ``memory`` are the bytes for gradients and passes beside it, 4 * 10**9 for 4 GB; by default half
+    of the kernel, at least 0.95 GB. ``tile`` is the side of a tile.
 
     Raises:
         ParametersError: if no parameter is selected.
         TrainingModeError: if a layer behaves as in training, or random numbers are drawn.
-        MixedSamplesError: if the outputs of a sample depend on the other samples or its position.
+        MixedSamplesError: if a sample's outputs depend on other samples or its place.
         ModuleError: for precision below float32, lazy layers, and embeddings with ``max_norm``.
         NotEnoughMemoryError: if the kernel does not fit into the host's available memory.
         InputsError: if the inputs do not fit the model, or a number is not whole and positive.
@@ -118,9 +111,6 @@ def ntk(
     if isinstance(model, MLP):
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     module = differentiated(model, parameters)
-    inputs = as_inputs(x, device, module.device)
-    inputs2 = None if x2 is None else as_inputs(x2, device, module.device)
-    progress = sys.stderr.isatty() if progress is None else progress
     with (
         torch.inference_mode(False),
         torch.no_grad(),
@@ -128,25 +118,30 @@ def ntk(
         unchanged(model, module.device),
         gradient_tiles.full_precision(),
     ):
-        return _of_module(module, inputs, inputs2, outputs, memory, tile, progress)
+        return _of_module(module, x, x2, outputs, memory, tile, device, progress)
 
 
 def _of_module(
     module: DifferentiatedModule,
-    x: Sequence[Tensor],
-    x2: Sequence[Tensor] | None,
+    x: Inputs,
+    x2: Inputs | None,
     outputs: Outputs,
     memory: int | None,
     tile: int | None,
-    progress: bool,
+    device: torch.device | str | None,
+    progress: bool | None,
 ) -> Tensor:
     """Return the kernel of a module; see `ntk`."""
+    x = as_inputs(x, device, module.device)
+    x2 = None if x2 is None else as_inputs(x2, device, module.device)
     columns = x if x2 is None else x2
-    pair = [t.to(module.device) for t in _pair_of(x if len(x[0]) > 1 else columns)]
+    pair = [t[[0, -1]].to(module.device) for t in x]  # on which gradients are checked
     generators = random_state(module.device)
     plan, _ = survey(module, [t[:1] for t in pair])
     if x2 is not None:
-        _require_alike(module, plan.outputs, x, x2)
+        outputs2 = module.outputs([t[:1].to(module.device) for t in x2]).shape[1]
+        if outputs2 != plan.outputs:
+            raise OutputsError(f"the module has {plan.outputs} outputs for x, {outputs2} for x2")
     full, n, n2 = outputs == "full", len(x[0]), len(columns[0])
     k = plan.outputs if full else 1
     _require_memory(n * k, n2 * k, plan.dtype, module.device)
@@ -155,14 +150,18 @@ def _of_module(
         _require_varying_sum(module, plan, pair)
     total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
     memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
-    plan = planned(plan, len(combinations), max(n, n2), full=full)
+    layers, rows = plan.factored.items(), max(n, n2)
+    cheaper = {k: v for k, v in layers if v.is_factored(rows, len(combinations), full=full)}
+    plan = replace(plan, factored=cheaper)
     gradients = SampleGradients(module, plan, combinations)
     try:
         if wrong := gradients.differing(pair, memory // 4):
             raise VmapError(f"gradients by {', '.join(wrong)} differ from autograd's")
         _add_kernel(gradients, x, x2, total, memory, tile, progress, full=full)
     except VmapError as error:
-        gradients = SampleGradients(module, one_by_one(plan, str(error)), combinations)
+        _log.warning("samples are differentiated one by one, which is slow: %s", error)
+        plan = replace(plan, factored={}, use_vmap=False)
+        gradients = SampleGradients(module, plan, combinations)
         _add_kernel(gradients, x, x2, total.zero_(), memory, tile, progress, full=full)
     require_nothing_drawn(generators, module.device)
     if outputs == "mean_of_kernels":
@@ -194,7 +193,7 @@ def _add_kernel(
     total: Tensor,
     memory: int,
     tile: int | None,
-    progress: bool,
+    progress: bool | None,
     *,
     full: bool,
 ) -> None:
@@ -203,7 +202,8 @@ def _add_kernel(
     pass_memory = int(memory * PASS)
     panel_memory = (memory - pass_memory) // (1 if x2 is None else 2)
     groups = gradients.groups(panel_memory // max(n, n2))
-    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=not progress) as bar:
+    disable = None if progress is None else not progress  # None asks tqdm for a terminal
+    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=disable) as bar:
         for names in groups:
             size = gradient_tiles.panel_rows(
                 max(n, n2), row_bytes=gradients.row_bytes(names), memory=panel_memory, least=1
@@ -220,8 +220,8 @@ def _add_kernel(
 
 def _add_panels(
     total: Tensor,
-    left: Panel[Gradients],
-    right: Panel[Gradients],
+    left: Panel,
+    right: Panel,
     tile: int | None,
     *,
     upper: bool,
@@ -238,9 +238,7 @@ def _add_panels(
     return pairs * (2 if upper and left is not right else 1)
 
 
-def _tile_shape(
-    left: Panel[Gradients], right: Panel[Gradients], device: torch.device, *, full: bool
-) -> tuple[int, int]:
+def _tile_shape(left: Panel, right: Panel, device: torch.device, *, full: bool) -> tuple[int, int]:
     """Return the sides of a tile: little is wasted below the diagonal, and `PAIR_BYTES` suffice."""
     height, width = gradient_tiles.tile_shape(device)
     n = left.span.stop - left.span.start
@@ -261,23 +259,11 @@ def _mirror(total: Tensor) -> None:
         total[r.stop :, r] = total[r, r.stop :].T
 
 
-def _pair_of(inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Return the first finite sample, and that of the first few that differs most from it."""
-    few = [
-        t[:MOST_COMPARED].cpu().flatten(1) if t.ndim > 1 else t[:MOST_COMPARED, None].cpu()
-        for t in inputs
-    ]
-    finite = torch.stack([t.isfinite().all(1) for t in few]).all(0)
-    first = int(finite.long().argmax())
-    differing = torch.stack([(t != t[first]).sum(1) for t in few]).sum(0)
-    second = int(torch.where(finite, differing, -1).argmax())
-    return [t[[first, second]] for t in inputs]
-
-
 def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Raise `NotEnoughMemoryError` if a kernel of this size does not fit into the host's memory."""
     if device.type == "cpu":
-        host.require(rows * columns * dtype.itemsize, f"a kernel of {rows:,} × {columns:,}")
+        remedy = "take fewer samples, or products with it: ntk_operator"
+        what = f"a kernel of {rows:,} × {columns:,}"
+        host.require(rows * columns * dtype.itemsize, what, remedy)
 
 
 def _require_varying_sum(
@@ -295,18 +281,6 @@ def _require_varying_sum(
             "the sum of the outputs is constant, as after a softmax, and its kernel is zero; give "
             "outputs='mean_of_kernels'"
         )
-
-
-def _require_alike(
-    module: DifferentiatedModule, outputs: int, x: Sequence[Tensor], x2: Sequence[Tensor]
-) -> None:
-    """Raise `InputsError` or `OutputsError` unless the module takes ``x2`` as it takes ``x``."""
-    if [t.dtype for t in x] != [t.dtype for t in x2]:
-        types, types2 = (" and ".join(str(t.dtype) for t in inputs) for inputs in (x, x2))
-        raise InputsError(f"x is {types} and x2 is {types2}: give both the same types")
-    outputs2 = module.outputs([t[:1].to(module.device) for t in x2]).shape[1]
-    if outputs2 != outputs:
-        raise OutputsError(f"the module has {outputs} outputs for x and {outputs2} for x2")
 
 
 def _of_mlp(

@@ -5,13 +5,11 @@ at one sample, by `torch.func.vjp`, gives at once
 - ∂f/∂p, for a convolution, a bias, a normalisation: the gradient itself, as `PlainGradients`;
 - d = ∂f/∂shift, for a layer whose weight is factored: with its input a, `FactoredGradients`.
 `torch.func.vmap` does so for many samples at once, of which the module sees each alone. Where it
-cannot, as with branches that depend on the sample, autograd takes one sample after the other.
+cannot, autograd takes one sample after the other.
 """
 
-import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,8 +30,6 @@ MOST_SAMPLES = 64
 #: How far gradients may be apart that are computed in two ways, relative to the largest entry:
 #: much more than rounding and much less than a mistake.
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-2}
-
-_log = logging.getLogger(__name__)
 
 
 class VmapError(RuntimeError):
@@ -97,9 +93,12 @@ class SampleGradients:
                 alone, gradients = self._gradients(names, samples)
                 self._require_unmixed(samples, together, alone)
                 for name, term in gradients.items():
+                    tensors_of = vars(term).items()
                     if name not in terms:
-                        terms[name] = _empty_like(term, n)
-                    _copy(term, terms[name].rows(part))
+                        empty: Any = {k: t.new_empty(n, *t.shape[1:]) for k, t in tensors_of}
+                        terms[name] = type(term)(**empty)
+                    for k, t in tensors_of:
+                        getattr(terms[name], k)[part].copy_(t)
             return Gradients(self._k, terms)
 
         return compute
@@ -251,19 +250,6 @@ def autograd(
     }
 
 
-def planned(plan: TracePlan, k: int, n: int, *, full: bool) -> TracePlan:
-    """Return the plan that factors weights only if that is cheaper, for n samples and k outputs."""
-    layers = plan.factored.items()
-    cheaper = {name: layer for name, layer in layers if layer.is_factored(n, k, full=full)}
-    return replace(plan, factored=cheaper)
-
-
-def one_by_one(plan: TracePlan, reason: str) -> TracePlan:
-    """Return the plan by which autograd differentiates each sample alone, and log the reason."""
-    _log.warning("samples are differentiated one by one, which is slow: %s", reason)
-    return replace(plan, factored={}, use_vmap=False)
-
-
 def _single(samples: Sequence[Tensor]) -> list[list[Tensor]]:
     return [[t[i : i + 1] for t in samples] for i in range(len(samples[0]))]
 
@@ -278,21 +264,8 @@ def _differ(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
 
 
 def _inner_products(term: Term) -> Tensor:
-    """Return the inner products of all gradients by a parameter."""
+    """Return the inner products of all gradients of one parameter."""
     values = term.values if isinstance(term, PlainGradients) else term.d
     total = values.new_zeros(2 * [values.shape[0] * values.shape[1]])
     term.add(total, term, full=True)  # type: ignore[arg-type]
     return total
-
-
-def _empty_like(term: Term, n: int) -> Term:
-    if isinstance(term, PlainGradients):
-        return PlainGradients(term.values.new_empty(n, *term.values.shape[1:]))
-    return FactoredGradients(
-        term.a.new_empty(n, *term.a.shape[1:]), term.d.new_empty(n, *term.d.shape[1:])
-    )
-
-
-def _copy(term: Any, into: Any) -> None:
-    for name in vars(term):
-        getattr(into, name).copy_(getattr(term, name))

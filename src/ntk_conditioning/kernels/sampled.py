@@ -9,11 +9,8 @@ construction of solutions of the TAP equations", by conditioning)
     W A = Y R,   Wᵀ D = Q Yᵀ D + (I - Q Qᵀ) G S,   G standard normal (m, n).
 
 The kernels have exactly the distribution of those of `networks.mlp.init_mlp`, for m n² operations
-in a layer where the network itself takes m² n, and no matrix of m² entries: ten thousand networks
-of width 64, or one of width and depth 2048, take a second or two.
+in a layer where the network itself takes m² n, and no matrix of m² entries.
 """
-
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -80,23 +77,12 @@ def _draw(
         z = y @ r
     kernel = np.array(grams[depth])
     gradients = slopes * rng.standard_normal((networks, width, 1))
-    for below, gram in _downwards(layers, grams):
-        kernel += gram * (gradients.mT @ gradients)
+    for below in range(depth - 1, -1, -1):  # the layer whose embeddings the gradients meet
+        kernel += grams[below] * (gradients.mT @ gradients)
         if below:
-            slopes, q, y = below
+            slopes, q, y = layers[below - 1]
             p, s = np.linalg.qr(gradients)
             beside = rng.standard_normal((networks, width, p.shape[2])) @ s
             beside -= q @ (q.mT @ beside)
             gradients = slopes * (q @ (y.mT @ gradients) + beside)
     return kernel
-
-
-def _downwards(
-    layers: list[tuple[Array, Array, Array]], grams: list[Array]
-) -> Iterator[tuple[tuple[Array, Array, Array] | None, Array]]:
-    """Yield from the output down: what a layer keeps for the one below, and the Gram matrix there.
-
-    The gradients of layer l meet the embeddings of layer l - 1; below the first are the samples.
-    """
-    for index in range(len(layers), -1, -1):
-        yield (layers[index - 1] if index else None), grams[index]

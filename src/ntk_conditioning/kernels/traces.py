@@ -2,9 +2,9 @@
 
 A linear layer z_s = W a_s at positions s has ∂f/∂W = Σ_s d_s a_sᵀ with d_s = ∂f/∂z_s. To get d_s
 without forming ∂f/∂W, the layer's result becomes z_s + shift_s, where all shifts are zero, and f is
-differentiated by the shifts: d_s = ∂f/∂shift_s. This is done for weights that are used once, by a
-linear layer, a matrix product or an embedding. The gradients by all others, as the kernels of
-convolutions, come from torch as they are: see `sample_gradients`.
+differentiated by the shifts. This is done for weights that are used once, by a linear layer, a
+matrix product or an embedding. The gradients for all others, as the kernels of convolutions, come
+from torch as they are: see `sample_gradients`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ _DIVIDING = {torch.div, Tensor.div, Tensor.__truediv__}
 class TracePlan:
     """How the gradients of a module are computed.
 
-    Weights in ``factored`` keep their gradients as factors. The network has so many ``outputs``, of
-    type ``dtype``; ``precision`` is the lowest in which anything on the way to them is computed.
-    ``sample_bytes`` are what all intermediate results of one sample take. ``use_vmap`` says that
-    `torch.func.vmap` differentiates many samples at once, and not autograd one after the other.
+    Weights in ``factored`` keep their gradients as factors. There are so many ``outputs``, of type
+    ``dtype``; ``precision`` is the lowest on the way to them. ``sample_bytes`` are what all
+    intermediate results of one sample take. Without ``use_vmap``, autograd takes sample by sample.
     """
 
     factored: Mapping[str, LayerSizes]
@@ -100,12 +99,11 @@ def survey(module: DifferentiatedModule, sample: Sequence[Tensor]) -> tuple[Trac
 class Trace(TorchFunctionMode):
     """Watches the calls of torch's functions, also those within multi-head attention.
 
-    ``uses`` lists what is done with each of ``weights``: the sizes of a layer, or None for any
-    other use, as in a convolution. ``inputs`` are the a (positions, in) of a weight's layer, or the
-    row numbers (positions,) of an embedding, ``zeros`` the shifts (positions, out) that it needs;
-    if ``shifts`` are given, they are added to the layers' results.
-    ``results`` are all tensors that functions returned, ``states`` those of the generators passed
-    to them, and ``last`` is the name of the function called last.
+    ``uses`` has for each of ``weights`` the sizes of a layer, or None for any other use, as in a
+    convolution. ``inputs`` are the a (positions, in) of a weight's layer, or the row numbers
+    (positions,) of an embedding, ``zeros`` the shifts (positions, out) that it needs. If ``shifts``
+    are given, they are added to the layers' results. ``results`` are all tensors that functions
+    returned, ``states`` those of generators passed to them, ``last`` is the last function's name.
     """
 
     def __init__(

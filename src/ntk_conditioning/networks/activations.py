@@ -163,7 +163,7 @@ def register(activation: Activation) -> None:
 
 
 def base_name(name: str) -> str:
-    """Return the registered name that a spelling refers to, or the spelling itself."""
+    """Return the registered name that a spelling refers to, or the spelling."""
     name = name.removeprefix(NORMALIZED)
     if re.fullmatch(rf"{_LEAKY}-\d+(\.\d+)?", name):
         return _LEAKY
@@ -178,7 +178,7 @@ def is_known(name: str) -> bool:
 
 @cache
 def get(name: str | Activation) -> Activation:
-    """Return the activation of a name; an `Activation` is returned as it is.
+    """Return the activation of a name, or the given `Activation`.
 
     Besides registered names there are ``leaky_relu-0.2`` with another slope than 0.01,
     ``normrelu--1`` with the kink at -1 (up to 6 from 0), and ``normalized_<name>``.
@@ -238,7 +238,7 @@ def leaky_relu(slope: float, *, name: str) -> Activation:
     """Return max(z, 0) + slope · min(z, 0); slope 0 is ReLU and slope 1 the identity."""
     return Activation(
         name,
-        function=lambda z: z.clamp(min=0) + slope * z.clamp(max=0),
+        function=lambda z: z.relu() + slope * z.clamp(max=0),
         derivative=lambda z: _step(z) * (1 - slope) + slope,
         homogeneous=True,
         kinks=() if slope == 1 else (0.0,),
@@ -263,7 +263,7 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
     scale = 1 / math.sqrt(variance)
     return Activation(
         name or f"{_NORMRELU}-{kink:g}",
-        function=lambda z: scale * ((z - kink).clamp(min=0) + offset),
+        function=lambda z: scale * ((z - kink).relu() + offset),
         derivative=lambda z: scale * _step(z - kink),
         kinks=(kink,),
         shifted_relu=ShiftedReLU(scale, kink, offset),
@@ -280,14 +280,14 @@ def load_plugin(path: str | Path) -> None:
     key = Path(path).resolve()
     if key in _PLUGINS:
         return
-    before = dict(_REGISTRY)
+    before = {*_REGISTRY}
     try:
         run_file(path)
     except PluginError:
         for name in _REGISTRY.keys() - before:
             del _REGISTRY[name]
         raise
-    if _REGISTRY.keys() == before.keys():
+    if _REGISTRY.keys() == before:
         raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
     _PLUGINS.add(key)
 
@@ -307,16 +307,8 @@ def _step(z: Tensor) -> Tensor:
     return (z > 0).to(z.dtype)
 
 
-def _selu(z: Tensor) -> Tensor:
-    return _SELU_SCALE * (z.clamp(min=0) + _SELU_ALPHA * z.clamp(max=0).expm1())
-
-
 def _selu_derivative(z: Tensor) -> Tensor:
     return _SELU_SCALE * (_step(z) + (1 - _step(z)) * _SELU_ALPHA * z.clamp(max=0).exp())
-
-
-def _gelu(z: Tensor) -> Tensor:
-    return 0.5 * z * (1 + (z / math.sqrt(2)).erf())
 
 
 def _gelu_derivative(z: Tensor) -> Tensor:
@@ -324,26 +316,28 @@ def _gelu_derivative(z: Tensor) -> Tensor:
     return 0.5 * (1 + (z / math.sqrt(2)).erf()) + z * density
 
 
-def _erf_derivative(z: Tensor) -> Tensor:
-    return (-z.square()).exp() * (2 / math.sqrt(math.pi))
-
-
-_ERF_GAIN = math.sqrt(math.pi / 2 / math.asin(2 / 3))
 for _activation in (
-    replace(leaky_relu(0, name="relu"), function=lambda z: z.clamp(min=0), derivative=_step),
+    replace(leaky_relu(0, name="relu"), function=lambda z: z.relu(), derivative=_step),
     replace(
         leaky_relu(1, name="linear"), function=lambda z: z, derivative=lambda z: z.new_ones(z.shape)
     ),
     leaky_relu(0.01, name=_LEAKY),
-    Activation("erf", lambda z: z.erf(), _erf_derivative, exact_gain=_ERF_GAIN),
-    Activation("tanh", lambda z: z.tanh(), lambda z: 1 - z.tanh().square()),
-    Activation("gelu", _gelu, _gelu_derivative),
-    Activation("selu", _selu, _selu_derivative, kinks=(0.0,)),
-    Activation("sigmoid", lambda z: z.sigmoid(), lambda z: z.sigmoid() * (-z).sigmoid()),
-    # not z.abs(), the second derivative of which goes through torch's compiler
     Activation(
-        "softplus", lambda z: z.clamp(0) + (-z * z.sign()).exp().log1p(), lambda z: z.sigmoid()
+        "erf",
+        lambda z: z.erf(),
+        lambda z: (-z.square()).exp() * (2 / math.sqrt(math.pi)),
+        exact_gain=math.sqrt(math.pi / 2 / math.asin(2 / 3)),
     ),
+    Activation("tanh", lambda z: z.tanh(), lambda z: 1 - z.tanh().square()),
+    Activation("gelu", lambda z: 0.5 * z * (1 + (z / math.sqrt(2)).erf()), _gelu_derivative),
+    Activation(
+        "selu",
+        lambda z: _SELU_SCALE * (z.relu() + _SELU_ALPHA * z.clamp(max=0).expm1()),
+        _selu_derivative,
+        kinks=(0.0,),
+    ),
+    Activation("sigmoid", lambda z: z.sigmoid(), lambda z: z.sigmoid() * (-z).sigmoid()),
+    Activation("softplus", lambda z: z.logaddexp(0 * z), lambda z: z.sigmoid()),
     normrelu(-1.5975, name=_NORMRELU),  # the kink that Section 7 chooses
 ):
     register(replace(_activation, on_arrays=True))

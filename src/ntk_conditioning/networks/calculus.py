@@ -38,16 +38,6 @@ def gaussian_rule(
     return np.concatenate([-z[::-1], z]), np.concatenate([mass[::-1], mass])
 
 
-def gaussian_nodes() -> Array:
-    """Return the points (m,) at which `gaussian_mean` wants a function's values."""
-    return gaussian_rule()[0]
-
-
-def gaussian_mean(values: Array) -> Array:
-    """Return E h(z), z ~ N(0, 1), from values (..., m) of h, smooth on either side of 0."""
-    return np.asarray(values @ gaussian_rule()[1])
-
-
 def points_between(kinks: tuple[float, ...]) -> Array:
     """Return the points (m,) for comparing derivatives with difference quotients: not at kinks."""
     apart = np.abs(np.subtract.outer(POINTS, kinks)).min(axis=1, initial=np.inf)
@@ -96,6 +86,14 @@ class Elementwise(np.ndarray[Any, Any]):
     def clamp(self, min: float | None = None, max: float | None = None) -> Any:
         """Return the values, or the ends for those beyond them."""
         return np.clip(self, min, max)
+
+    def relu(self) -> Any:
+        """Return the values, or 0 for those below it."""
+        return np.maximum(self, 0.0)
+
+    def logaddexp(self, other: Any) -> Any:
+        """Return log(e^z + e^other)."""
+        return np.logaddexp(self, other)
 
     def to(self, dtype: DTypeLike) -> Any:
         """Return the values in another type."""

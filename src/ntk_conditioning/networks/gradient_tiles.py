@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -116,51 +116,37 @@ def panel_rows(n: int, *, row_bytes: int, memory: int, least: int) -> int:
     return max(1, least, math.ceil(n / math.ceil(n / rows)))
 
 
-class Gradients(Protocol):
-    """Gradients of samples, in any form."""
-
-    def rows(self, r: slice) -> Self:
-        """Return the gradients of the samples ``r``."""
-
-
-AnyGradients = TypeVar("AnyGradients", bound=Gradients)
-
-
 @dataclass(frozen=True, eq=False)
-class Panel(Generic[AnyGradients]):
-    """Gradients of the samples ``span``."""
+class Panel:
+    """Gradients of the samples ``span``, in a form of which ``rows`` gives some samples'."""
 
     span: slice
-    factors: AnyGradients
+    factors: Any
 
-    def rows(self, r: slice) -> AnyGradients:
+    def rows(self, r: slice) -> Any:
         """The gradients of the samples ``r``, numbered among all samples."""
         return self.factors.rows(slice(r.start - self.span.start, r.stop - self.span.start))
 
 
-class Panels(Generic[AnyGradients]):
+class Panels:
     """Panels of ``size`` of ``n`` samples, of which the two used last are kept in memory.
 
     Hold no reference to others: pass ``panels[i]`` and ``panels[j]`` directly to a function.
     """
 
-    def __init__(self, n: int, size: int, compute: Callable[[slice], AnyGradients]) -> None:
+    def __init__(self, n: int, size: int, compute: Callable[[slice], Any]) -> None:
         self.spans = [slice(top, min(top + size, n)) for top in range(0, n, size)]
         self._compute = compute
-        self._kept: dict[int, Panel[AnyGradients]] = {}
+        self._kept: dict[int, Panel] = {}
 
-    def __getitem__(self, number: int) -> Panel[AnyGradients]:
-        self.load(number)
-        return self._kept[number]
-
-    def load(self, number: int) -> None:
-        """Compute a panel, unless it is kept, and make it the one used last."""
+    def __getitem__(self, number: int) -> Panel:
         panel = self._kept.pop(number, None)
         if panel is None:
             if len(self._kept) == 2:  # before another is computed: three would not fit
                 del self._kept[next(iter(self._kept))]
             panel = Panel(self.spans[number], self._compute(self.spans[number]))
-        self._kept[number] = panel
+        self._kept[number] = panel  # as the one used last
+        return panel
 
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Yield all pairs of panels i <= j in an order that finds one of the two still kept.

@@ -46,15 +46,14 @@ class Attention(nn.Module):
         self.query, self.key, self.value, self.output = query, key, value, output
         self._heads = heads
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         layers = (self.query, self.key, self.value)
         q, k, v = (
             layer(x).unflatten(-1, (self._heads, -1)).transpose(-3, -2)  # (n, heads, t, m/heads)
             for layer in layers
         )
         attended = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-1) @ v
-        out: Tensor = self.output(attended.transpose(-3, -2).flatten(-2))
-        return out
+        return self.output(attended.transpose(-3, -2).flatten(-2))
 
 
 class Map(nn.Module):
@@ -85,16 +84,14 @@ class Residual(nn.Module):
         super().__init__()
         self.branch = nn.Sequential(*branch)
 
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = x + self.branch(x)
-        return out
+    def forward(self, x: Tensor) -> Any:
+        return x + self.branch(x)
 
 
 class Block(nn.Module):
     """σ(shortcut(x) + branch(x)), with convolutions in the branch (He et al. 2016).
 
-    The shortcut is the identity, or every second row and column with zeros for the channels that
-    are ``added`` (option A).
+    The shortcut has every ``stride``-th row and column, with zeros for ``added`` channels.
     """
 
     def __init__(
@@ -104,12 +101,11 @@ class Block(nn.Module):
         self.branch, self.sigma = nn.Sequential(*branch), sigma
         self._added, self._stride = added, stride
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         shortcut = x[:, :, :: self._stride, :: self._stride]
         if self._added:
             shortcut = functional.pad(shortcut, (0, 0, 0, 0, 0, self._added))
-        out: Tensor = self.sigma(shortcut + self.branch(x))
-        return out
+        return self.sigma(shortcut + self.branch(x))
 
 
 class Elementwise(nn.Module):
@@ -123,9 +119,8 @@ class Elementwise(nn.Module):
     def gain(self) -> float:
         return self._activation.gain
 
-    def forward(self, z: Tensor) -> Tensor:
-        applied: Tensor = _Apply.apply(z, self._activation)  # type: ignore[no-untyped-call]
-        return applied
+    def forward(self, z: Tensor) -> Any:
+        return _Apply.apply(z, self._activation)  # type: ignore[no-untyped-call]
 
 
 class _Apply(torch.autograd.Function):

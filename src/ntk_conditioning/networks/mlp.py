@@ -106,9 +106,9 @@ def init_mlp(
 
     It has ``depth`` hidden layers of ``width`` units, and weights of ``dtype`` on ``device``.
     ``activation`` is an `Activation` or a name that `activations.get` knows. ``generator`` is a
-    NumPy generator, as `seeds.generator` or `numpy.random.default_rng` makes it, not a
-    `torch.Generator`: weights are drawn on the host in float64 and then converted. So one seed
-    gives the same network on every device, and the same first layers at every depth.
+    NumPy generator, as `numpy.random.default_rng` makes it, not a `torch.Generator`: weights are
+    drawn on the host in float64. So one seed gives the same network on every device, and the same
+    first layers at every depth.
 
     Raises:
         ShapeError: if ``d`` or ``width`` is below 1, or ``depth`` is negative.

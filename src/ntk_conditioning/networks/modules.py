@@ -4,8 +4,8 @@ A network is a body, which makes the last hidden representation, and a head, whi
 of it. Weights come from a NumPy generator: one seed gives one network on every device, and torch's
 own generator is not touched.
 
-Those of agarwal2021deep's experiments, fc and resnet, are in the standard parameterisation, as is
-vit; docs/agarwal2021deep.md says what we chose where the paper is silent. The others have the NTK
+Those of agarwal2021deep's experiments, fc and resnet, and vit are in the standard parameterisation;
+docs/agarwal2021deep.md says what we chose where the paper is silent. The others have the NTK
 parameterisation of `networks.mlp`: all weights and biases are N(0, 1), and the factors stand in the
 forward pass. Depth L counts hidden layers, of a resnet all layers, of vit blocks.
 """
@@ -100,23 +100,16 @@ def make_network(
     if model.needs_images and image is None:
         raise ValueError(f"{name} needs the shape of an image")
     builder = _Builder(model, rng, activation, dtype, d, image or (1, 1, d), depth, width, outputs)
-    build: dict[str, Callable[[], Network]] = {
-        "mlp_bias": builder.mlp_bias,
-        "residual_mlp": builder.residual_mlp,
-        "conv": builder.convolutional,
-        "fc": builder.fully_connected,
-        "vit": builder.transformer,
-        "resnet": builder.resnet,
-    }
-    return build[model.family]()
+    build: Callable[[], Network] = getattr(builder, model.family)
+    return build()
 
 
 @dataclass(frozen=True)
 class _Builder:
-    """Makes the layers of a network, whose normal weights are drawn one layer after the other.
+    """Builds networks, by a method for each family; weights are drawn layer after layer.
 
-    Biases begin at zero in the standard parameterisation. A layer that is followed by a
-    normalisation needs none.
+    In the standard parameterisation biases begin at zero, and layers before a normalisation have
+    none.
     """
 
     model: Model
@@ -132,7 +125,7 @@ class _Builder:
     def mlp_bias(self) -> Network:
         """Return f = w α_L + β b_out with α_l = gain/√m σ(W_l α_(l-1) + β b_l), α_0 = x.
 
-        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). See `kernels.infinite_residual`.
+        β is `BIAS_SCALE`; every layer has its own b ~ N(0, 1). See `kernels.infinite_network`.
         """
 
         def affine(inputs: int, units: int) -> list[nn.Module]:
@@ -148,7 +141,7 @@ class _Builder:
         """Return f = w u_L / √m with u_l = u_(l-1) + s gain/√m V_l σ(u_(l-1)), u_0 = W_0 x.
 
         The scale s of each of L branches is 1, or 1/√L if the model is scaled. See
-        `kernels.infinite_residual`.
+        `kernels.infinite_network`.
         """
         width, branches = self.width, self.depth if self.model.scaled else 1
         scale = _scale(self.activation.gain / math.sqrt(width * branches))
@@ -159,12 +152,12 @@ class _Builder:
         head = self._standard(nn.Linear, width, self.outputs)
         return Network([*body, _scale(1 / math.sqrt(width))], head)
 
-    def convolutional(self) -> Network:
+    def conv(self) -> Network:
         """Return f = w·α_L / √pixels with α_l = gain/√m σ(W_l * α_(l-1) / 3), α_0 = x.
 
         Convolutions are of 3 × 3 pixels, with zeros around the image, to m = ``width`` channels.
-        If the model pools, f is w on the mean of α_L over pixels. Colours are not averaged, as
-        features of a vector are not. See `kernels.infinite_convolutional`.
+        If the model pools, f is w on the mean of α_L over pixels. See
+        `kernels.infinite_convolutional`.
         """
         height, breadth, colours = self.image
         body: list[nn.Module] = []
@@ -179,7 +172,7 @@ class _Builder:
             top = self.width * height * breadth
         return Network(body, self._standard(nn.Linear, top, self.outputs))
 
-    def fully_connected(self) -> Network:
+    def fc(self) -> Network:
         """Return a network with weights N(0, gain²/m) on m activations, N(0, 1/d) on x."""
         after, squared = self.model.after_activation, 1.0
         bias = after or self.model.normalization == "none"
@@ -192,14 +185,13 @@ class _Builder:
         variance = squared / self.width
         return Network(body, self._layer(nn.Linear, self.width, self.outputs, variance=variance))
 
-    def transformer(self) -> Network:
+    def vit(self) -> Network:
         """Return a small Vision Transformer (Dosovitskiy et al. 2021) of L blocks.
 
         Patches (`architectures.patch_side`) are embedded and get learnt positions. A block is
         attention, then an MLP with twice the units, each a residual branch after a layer
-        normalisation. The outputs see the mean over tokens after a last normalisation: there is no
-        class token. Weights on m units are N(0, 1/m), on activations N(0, gain²/m), positions
-        N(0, 0.02²), and biases zero.
+        normalisation. The outputs see the mean over tokens after a last one. Weights on m units are
+        N(0, 1/m), on activations N(0, gain²/m), positions N(0, 0.02²), and biases zero.
         """
         (height, breadth, colours), width = self.image, self.width
         side = patch_side(height, breadth)
@@ -225,9 +217,8 @@ class _Builder:
     def resnet(self) -> Network:
         """Return He et al.'s (2016, section 4.2) network for CIFAR, or one without normalisation.
 
-        Depths other than their 6 n + 2 are those of `architectures.blocks`. Weights are
-        N(0, gain²/(9 channels out)): for normalised activations the initialisation of
-        agarwal2021deep, section 7, and for ReLU that of He et al.
+        Other depths than their 6 n + 2 are those of `architectures.blocks`. Weights are
+        N(0, gain²/(9 channels out)), as in agarwal2021deep, section 7, and He et al.
 
         With Fixup (Zhang et al. 2019, section 3) the last convolution of each of the L branches and
         the classifier begin at zero, the others of the m = 2 in a branch are scaled by
@@ -274,8 +265,7 @@ class _Builder:
         return layer
 
     def _layer(self, kind: type[nn.Module], *shape: int, variance: float, **options: Any) -> Any:
-        """Return a layer whose weights have the given variance."""
-        # torch draws no weights
+        # skip_init: torch draws no weights
         layer: Any = skip_init(kind, *shape, dtype=self.dtype, **options)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             for parameter in layer.parameters():
@@ -286,11 +276,7 @@ class _Builder:
         return layer
 
     def _normalization(self, units: int, *, images: bool = False) -> nn.Module:
-        """Return a normalisation of so many units or channels, with scale 1 and shift 0.
-
-        Layer normalisation of images is over channels, rows and columns, with a scale and a shift
-        for each channel: torch's GroupNorm of a single group.
-        """
+        """Return a normalisation; of images, "layer" has one scale and shift for each channel."""
         kind = self.model.normalization
         if kind == "batch":
             norm = nn.BatchNorm2d if images else nn.BatchNorm1d

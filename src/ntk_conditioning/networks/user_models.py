@@ -1,8 +1,7 @@
-"""User networks: a function in a Python file that builds a torch module.
+"""User networks: a function in a Python file that builds a torch module, see docs/own_network.md.
 
-It is called as build(depth=…, width=…, activation=…, shape=…, outputs=…, generator=…), see
-docs/own_network.md. Its activation is a module and has the scale ``gain``; ``shape`` is that of a
-sample, (d,) or (colours, height, width).
+It is called with `KEYWORDS`. Its activation is a module and has the scale ``gain``; ``shape`` is
+that of a sample, (d,) or (colours, height, width).
 """
 
 import inspect
@@ -85,9 +84,8 @@ def make_user_network(
 ) -> OwnNetwork:
     """Return a user's network at initialisation, on the CPU, as `modules.make_network` does.
 
-    It takes samples (n, d) of ``dtype``, or images (n, colours, height, width) if ``image`` is
-    their height, width and colours. The function gets a `torch.Generator` that is seeded from
-    ``rng``; if it uses torch's global generator instead, this has no effect outside.
+    The function gets a `torch.Generator` that is seeded from ``rng``; if it uses torch's global
+    generator instead, this has no effect outside.
 
     Raises `OwnNetworkError` if the function fails or returns no module.
     """
@@ -116,7 +114,6 @@ def require_trainable(model: UserModel, **size: Any) -> None:
     are not finite, weights do not follow ``generator``, or outputs are not (n, outputs) for n
     samples, or are drawn anew in each call, as dropout makes them.
     """
-
     first, again, other = (
         make_user_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
         for seed in (1, 1, 2)

@@ -180,32 +180,3 @@ class VisionTransformer(nn.Module):
         z = z + self.scale * (y if self.batch_first else y.transpose(0, 1))
         z = z + self.mlp(self.norms[1](z))
         return self.head(z[:, 0])
-
-
-class ResNet(nn.Module):
-    """Two residual blocks, the second of half the size."""
-
-    def __init__(self):
-        super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(3, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(inplace=True)
-        )
-        self.blocks = nn.ModuleList([self._block(4, 4, 1), self._block(4, 6, 2)])
-        self.shortcut = nn.Sequential(nn.Conv2d(4, 6, 1, 2, bias=False), nn.BatchNorm2d(6))
-        self.fc = nn.Linear(6, 2)
-
-    @staticmethod
-    def _block(inputs, outputs, stride):
-        return nn.Sequential(
-            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
-            nn.BatchNorm2d(outputs),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(outputs),
-        )
-
-    def forward(self, x):
-        z = self.stem(x)
-        z = torch.relu_(self.blocks[0](z) + z)
-        z = torch.relu_(self.blocks[1](z) + self.shortcut(z))
-        return self.fc(functional.adaptive_avg_pool2d(z, 1).flatten(1))

@@ -12,7 +12,7 @@ from scipy import stats
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite, infinite_convolutional
 from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
-from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels, nngp, ntk
+from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels, ntk
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import erf_layer, normalized_relu_layer, relu_layer
@@ -90,8 +90,9 @@ def test_taps_that_reach_over_the_whole_image_and_single_ones(pooling):
     for taps in (1, 5):
         with mpmath.workdps(40):
             exact = slow_kernels(x, 2, relu_layer, pooling=pooling, taps=taps)
-        options = {"depth": 2, "activation": "relu", "pooling": pooling, "kernel_size": taps}
-        for k, expected in zip((nngp(x, **options), ntk(x, **options)), exact, strict=True):
+        options = {"activation": "relu", "pooling": pooling, "kernel_size": taps}
+        (found,) = kernels(x, depths=[2], **options)
+        for k, expected in zip((found.nngp, found.ntk), exact, strict=True):
             np.testing.assert_allclose(k, expected, rtol=0, atol=1e-14 * expected.max())
 
 
@@ -111,20 +112,18 @@ def test_single_pixels_are_fully_connected_and_depth_0_is_linear(name, pooling):
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("name", ["relu", "normalized_relu"])
-def test_tiles_and_a_second_set_of_images_do_not_show(monkeypatch, name, pooling):
+def test_tiles_do_not_show(monkeypatch, name, pooling):
     x = images(7, 1, 3, 3)
     x[5], x[6, :, 1:] = x[1], 0
     options = {"depths": [1, 2], "activation": name, "pooling": pooling}
     whole = kernels(x, **options)[-1]
     monkeypatch.setattr(infinite_convolutional, "PAIRS", 700)
     tiled = kernels(x, **options)[-1]
-    block = kernels(x[:3], x[3:], **options)[-1]
     for kernel in ("nngp", "ntk"):
         expected = getattr(whole, kernel)
         close = {"rtol": 0, "atol": 1e-13 * expected.max()}
         np.testing.assert_array_equal(getattr(tiled, kernel), getattr(tiled, kernel).T)
         np.testing.assert_allclose(getattr(tiled, kernel), expected, **close)
-        np.testing.assert_allclose(getattr(block, kernel), expected[:3, 3:], **close)
 
 
 ONES = np.ones((2, 1, 3, 3))
@@ -135,12 +134,11 @@ ONES = np.ones((2, 1, 3, 3))
     [
         (np.ones((2, 9)), {}, SamplesError, r"shape \(2, 9\); give \(n, colours"),
         (ONES * math.nan, {}, SamplesError, "not a number"),
-        (ONES, {"x2": np.ones((2, 1, 3, 2))}, SamplesError, "differ"),
         (ONES, {"depths": [2, -1]}, SamplesError, "-1 is negative"),
         (ONES * [[[[1]]], [[[0]]]], {}, ZeroRowError, "row 1"),
         (ONES, {"kernel_size": 2}, ConvolutionError, "kernel size 2; give an odd"),
         (ONES, {"pooling": "max"}, ConvolutionError, "'max'; give 'none' or 'average'"),
-        (ONES, {"memory": 1000, "pooling": "average"}, NotEnoughMemoryError, "9 pixels takes"),
+        (np.ones((2, 1, 50, 50)), {"pooling": "average"}, NotEnoughMemoryError, "2500 pixels take"),
         (ONES * 1e-170, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
         (ONES * [[[[1]]], [[[1e-170]]]], {}, UnresolvedKernelError, "scale the images"),
         (ONES * 1e160, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
@@ -169,4 +167,6 @@ def test_patches_of_zeros_know_of_kinks():
 
     left, right = [4 / 9] * 2 + [0] * 7, [0] * 7 + [1.0] * 2
     expected = np.mean([mean(a) * mean(b) for a, b in zip(left, right, strict=True)])
-    assert nngp(x, depth=1, activation=sigma)[0, 1] == pytest.approx(expected, rel=1e-12)
+    assert kernels(x, depths=[1], activation=sigma)[0].nngp[0, 1] == pytest.approx(
+        expected, rel=1e-12
+    )

@@ -9,9 +9,8 @@ import pytest
 from mpmath import mpf
 
 from ntk_conditioning.angles.pairs import ZeroRowError
-from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
-from ntk_conditioning.kernels.infinite_residual import Network, ScaleError, nngp, ntk
+from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError, nngp, ntk
+from ntk_conditioning.kernels.infinite_network import ScaleError
 from tests.ntk_conditioning.references import (
     erf_layer,
     exact_gram,
@@ -65,15 +64,6 @@ def test_kernels_are_those_of_50_digits(name, depth, branch_scale, bias_scale):
         reference = np.array(expected.tolist(), dtype=np.float64)
         np.testing.assert_allclose(k, reference, rtol=0, atol=1e-13 * reference.max())
         np.testing.assert_array_equal(k, k.T)
-
-
-@pytest.mark.parametrize("name", ["relu", "erf"])
-def test_plain_networks_without_biases_are_those_of_infinite(name):
-    x = samples(7, 5)
-    network = Network(x[:3], x[3:], depth=3, activation=name)
-    layer = infinite.InfiniteNetwork(x[:3], x[3:], depth=3, activation=name)
-    np.testing.assert_allclose(network.nngp, layer.nngp, rtol=0, atol=1e-14 * layer.nngp.max())
-    np.testing.assert_allclose(network.ntk, layer.ntk, rtol=0, atol=1e-14 * layer.ntk.max())
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,19 @@ def test_quadrature_and_checks_heed_kinks_anywhere():
     assert activations.normalized(clipped).expectation(np.square) == pytest.approx(1, rel=1e-14)
 
 
+@pytest.mark.parametrize("name", activations.names())
+def test_torch_differentiates_to_the_derivative_at_every_kink_and_zero(name):
+    sigma = activations.get(name)
+    z = torch.tensor([0.0, *sigma.kinks, -1.3, 2.0], dtype=torch.float64, requires_grad=True)
+    (slopes,) = torch.autograd.grad(sigma.function(z).sum(), z)
+    torch.testing.assert_close(slopes, sigma.derivative(z.detach()), rtol=1e-12, atol=1e-15)
+
+
 @pytest.mark.parametrize("scale", [1.0, 25.0, 300.0])
 def test_gaussian_means_are_right_for_steep_functions(scale):
     """E tanh(s z)² is 1 - E tanh'(s z), and tends to 1 - sqrt(2/π)/s as s grows."""
-    mean = float(calculus.gaussian_mean(np.tanh(scale * calculus.gaussian_nodes()) ** 2))
+    z, mass = calculus.gaussian_rule()
+    mean = float(np.tanh(scale * z) ** 2 @ mass)
     nodes, weights = np.polynomial.legendre.leggauss(400)
     t = 20 * (1 + nodes)
     side = 20 * weights @ (stats.norm.pdf(t / scale) / np.cosh(t) ** 2)
