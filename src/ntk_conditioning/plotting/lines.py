@@ -47,14 +47,7 @@ def curves(
         raise ValueError("draw the curves before the axis becomes logarithmic")
     if data.empty:
         return
-    keys = list(dict.fromkeys(key for key in (hue, style) if key))
-    points = data.astype({y: float}).sort_values([*keys, x])
-    points["curve"] = points[keys].astype(str).agg(", ".join, axis="columns") if keys else ""
-    exists = points[y].notna().groupby([points["curve"], points[x]]).transform("all")
-    # Points without a gap between them are a segment, which seaborn draws.
-    points["segment"] = (~exists).groupby(points["curve"]).cumsum()
-    points = points[exists]
-
+    points = _without_gaps(data, x, y, list(dict.fromkeys(key for key in (hue, style) if key)))
     first = points.drop_duplicates("curve").set_index("curve")
     values = first[hue] if hue else pd.Series("", first.index)
     shades = dict(palette or looks.colors(hue, data[hue])) if hue else {}
@@ -69,18 +62,10 @@ def curves(
         line.pop("color", None)  # a FacetGrid gives one
     line = {"markeredgewidth": 0.4, "markeredgecolor": "auto", **line}
     line.pop("label", None)
+    spread = {"errorbar": None if band else ("pi", 100), "err_kws": BAND}
     for _, segment in points.groupby("segment"):
         sns.lineplot(
-            segment,
-            x=x,
-            y=y,
-            style="curve",
-            ax=ax,
-            errorbar=None if band else ("pi", 100),
-            err_kws=BAND,
-            legend=False,
-            **look,
-            **line,
+            segment, x=x, y=y, style="curve", ax=ax, legend=False, **spread, **look, **line
         )
     for (curve, _), segment in points.groupby(["curve", "segment"]):
         shade = shades[values[curve]] if hue else line.get("color")
@@ -89,6 +74,18 @@ def curves(
             ax.fill_between(segment[x], low, high, color=shade, zorder=1, **BAND)
         if not markers and segment[x].nunique() == 1:  # a line of one point is not seen
             ax.plot(segment[x], segment[y], ".", color=shade, alpha=line.get("alpha"))
+
+
+def _without_gaps(data: pd.DataFrame, x: str, y: str, keys: list[str]) -> pd.DataFrame:
+    """Return the points that have all their values, with their curve and its segment.
+
+    Points without a gap between them are a segment, which seaborn draws.
+    """
+    points = data.astype({y: float}).sort_values([*keys, x])
+    points["curve"] = points[keys].astype(str).agg(", ".join, axis="columns") if keys else ""
+    exists = points[y].notna().groupby([points["curve"], points[x]]).transform("all")
+    points["segment"] = (~exists).groupby(points["curve"]).cumsum()
+    return points[exists]
 
 
 def sparse(points: int) -> int:

@@ -80,15 +80,7 @@ def described(claim: Claim, finding: Finding) -> Described:
         sign = {"==": "=", "<=": "≤", ">=": "≥"}.get(claim.comparison, claim.comparison)
         measured = f"{quantity} = {_number(finding.measured)}; claimed {sign} {target}"
 
-    rows, expressions = [_others(claim.where)], [" and ".join(claim.where)]
-    for join in claim.joins:
-        if join.previous:
-            rows.append(f"{join.prefix}: the next smaller {name(join.previous)}")
-            expressions.append(f"{join.prefix}: previous {join.previous}")
-        else:
-            rows.append(f"{join.prefix}: {_others(join.where) or ', '.join(map(name, join.on))}")
-            expressions.append(f"{join.prefix}: {' and '.join(join.where) or join.table}")
-
+    rows, expressions = _rows(claim)
     origin = ("Experiment", finding.procedure)
     if not finding.procedure:
         about = TABLES[claim.table].description.partition(". ")[0].rstrip(".")
@@ -107,12 +99,25 @@ def described(claim: Claim, finding: Finding) -> Described:
         "interval": _interval(claim, finding),
         "support": _support(claim, finding),
         "worst": name(finding.worst or ""),
-        "rows": "; ".join(filter(None, rows)),
-        "slice": "; ".join(expressions),
+        "rows": rows,
+        "slice": expressions,
         "origin": origin,
         "paper_size": in_words(claim.paper_size or ""),
         "formula": formula,
     }
+
+
+def _rows(claim: Claim) -> tuple[str, str]:
+    """Return which rows a claim is about, in words and as expressions."""
+    rows, expressions = [_others(claim.where)], [" and ".join(claim.where)]
+    for join in claim.joins:
+        if join.previous:
+            rows.append(f"{join.prefix}: the next smaller {name(join.previous)}")
+            expressions.append(f"{join.prefix}: previous {join.previous}")
+        else:
+            rows.append(f"{join.prefix}: {_others(join.where) or ', '.join(map(name, join.on))}")
+            expressions.append(f"{join.prefix}: {' and '.join(join.where) or join.table}")
+    return "; ".join(filter(None, rows)), "; ".join(expressions)
 
 
 def _interval(claim: Claim, finding: Finding) -> str:
