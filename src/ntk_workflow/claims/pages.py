@@ -175,7 +175,7 @@ def page(template: str, run: str, papers: Sequence[tuple[Paper, Sequence[Describ
         values.append((paper, checked, sections, coverage, main))
     outcomes = counts([result for _, checked in papers for result in checked])
     texts = {"title": f"Claims: run {run}", "kinds": KINDS, "marks": MARKS, "outcomes": outcomes}
-    return render(template, papers=values, **texts)
+    return render(template, papers=values, counts=counts, **texts)
 
 
 def counts(checked: Sequence[Described]) -> dict[str, tuple[int, str]]:
