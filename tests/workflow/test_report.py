@@ -43,6 +43,7 @@ def test_every_figure_has_its_caption_and_nobody_and_no_place_is_named(report, f
 @pytest.mark.browser
 def test_a_browser_shows_findings_first_and_asks_nobody(report, tmp_path):
     with browser(tmp_path / "profile") as page:
+        page.driver.set_window_size(1400, 900)
         page.open(report)
         page.wait(
             lambda driver: "run “ci”" in driver.execute_script("return document.body.innerText"),

@@ -278,7 +278,7 @@ def test_pages_name_verdict_quantity_number_and_case():
     assert after.index("| ✓ holds |") < after.index("| ≠ misprint confirmed |")
     findings = page("findings.rst.j2", "demo", papers)
     assert findings.startswith("- ")
-    assert findings.count("**Holds**") == 1
+    assert findings.count("**Holds.**") == 1
     assert "Measured: mean of κ = 6; claimed < 2 · depth + 9 (11)." in text
     assert "(figures/p/fig1.png)" in text
     source = page("claims.html.j2", "demo", papers)
