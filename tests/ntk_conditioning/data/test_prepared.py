@@ -39,6 +39,8 @@ class TestScaled:
         normed = [[0, 1], [5 / 29**0.5, 2 / 29**0.5]]
         np.testing.assert_allclose(by("unit_norm", x), normed, rtol=1e-15)
         np.testing.assert_allclose(by("standardize", x), [[-1, -1], [1, 1]], rtol=1e-15)
+        narrow = by("standardize", np.array([[1e9, 0], [1e9 + 2**-12, 1]]))
+        np.testing.assert_allclose(narrow, [[-1, -1], [1, 1]], rtol=1e-15)
         assert all(by(name, x, (0, 255)).dtype == np.float64 for name in SCALINGS)
         assert x.tolist() == [[0, 51], [255, 102]]
 

@@ -112,6 +112,7 @@ def own_weights():
 
     forwards = {
         "NTK parameterisation": lambda m, x: torch.tanh(x @ (m.w / 6**0.5)) @ m.v * 0.3,
+        "scaled twice": lambda m, x: torch.tanh(x @ (2 * m.w / 3)) @ m.v,
         "scalars, powers": lambda m, x: torch.relu(m.s * (x @ m.w) + m.b**2) @ m.v,
         "in place": lambda m, x: torch.tanh((x @ m.w).add_(m.b).mul_(m.s)) @ m.v,
         "a copy in place": masked,
@@ -134,6 +135,8 @@ def transformers():
     """Yield names and networks of tokens and patches, of one and of two inputs."""
     tokens = torch.randint(0, 9, (5, 4))
     yield "embedding", nn.Sequential(nn.Embedding(9, 3, padding_idx=2), *_classifier(12)), (tokens,)
+    w, padded = torch.randn(9, 3), lambda m, t: functional.embedding(t, m.w, padding_idx=-7).mean(1)
+    yield "embedding, padding counted from the end", OfFunction(padded, w=w), (tokens,)
     tied = OfFunction(
         lambda m, t: functional.linear(torch.tanh(m.e(t)).mean(1), m.e.weight)[:, :3],
         e=nn.Embedding(9, 6),

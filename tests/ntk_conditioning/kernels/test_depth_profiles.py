@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.depth_profiles import along_depth
+from ntk_conditioning.kernels.depth_profiles import Correlations, along_depth
 from ntk_conditioning.networks.activations import Activation
 from tests.ntk_conditioning.references import erf_layer, relu_angles
 
@@ -59,6 +59,13 @@ def test_the_excess_keeps_digits_that_kappa_loses_unless_rounding_makes_the_kern
     (singular,) = along_depth(close_pair(1e-9), depths=[1], activation="relu")
     assert singular.nngp.excess is None
     assert singular.nngp.eigenvalues[0] == pytest.approx(-1)
+
+
+def test_errors_of_all_entries_at_once_move_eigenvalues_by_no_more_than_their_bound():
+    error, distances = 1e-6, np.full(15, 0.5)  # of 6 samples
+    here, there = (Correlations(distances + off, error) for off in (0, error))
+    moved = np.abs(np.subtract(here.eigenvalues, there.eigenvalues)).max()
+    assert 4 * error < moved <= here.eigenvalue_error < 10 * error
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ def test_one_of_several_results_is_picked_and_some_parameters_are_selected():
     kernel = ntk(only_logits, x, parameters="model.head.*")
     v = torch.randn(6, dtype=F64)
     torch.testing.assert_close(k @ v, kernel @ v, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
     with pytest.raises(OutputsError, match="a dict without 'loss'"):
         ntk_operator(model, x, output="loss")
 
@@ -158,6 +159,13 @@ def test_bounds_hold_in_all_of_100_seeds_and_intervals_cover_in_95():
         shares += inside[bumps > 1e-3].mean()
     assert covered >= 95
     assert shares >= 95
+
+
+def test_the_largest_eigenvalue_is_known_up_to_the_residual_of_its_vector():
+    """After one step, of two eigenvalues 2 and 1, that is √((2 - λ)(λ - 1))."""
+    found = condition_operator(Dense(np.diag([2.0, 1.0])), probes=2, steps=1)
+    square = (2 - found.lambda_max) * (found.lambda_max - 1)
+    assert found.lambda_max_error == pytest.approx(square**0.5, rel=1e-9)
 
 
 def test_an_operator_has_a_bound_on_kappa_and_the_same_bytes_again():

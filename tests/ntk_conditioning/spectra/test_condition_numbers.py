@@ -90,6 +90,8 @@ def test_factor_agrees_with_its_kernel_and_a_narrow_one_has_zeros_by_structure(p
     assert (found.n, found.numerical_rank) == (20, min(p, 20))
     floor = (max(20, p) * EPS) ** 2 * found.lambda_max
     assert found.resolution_floor == pytest.approx(floor, abs=0, rel=1e-9)
+    error = 2 * max(20, p) * EPS * found.lambda_max  # n or p roundings of a σ, twice of σ²
+    assert found.lambda_max_error == pytest.approx(error, abs=0, rel=1e-9)
     singular = np.linalg.svd(f, compute_uv=False)
     ratio = (singular[0] / singular[-1]) ** 2
     assert found.kappa_nonzero == pytest.approx(ratio, abs=0, rel=1e-12)

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.transition import feedforward, gradients
+from ntk_conditioning.theory.liu2022transition import two_layer_smoothness
+from ntk_conditioning.transition import feedforward, gradients, linearisation
 from ntk_conditioning.transition.descent import descend
 from ntk_conditioning.transition.feedforward import FeedforwardNet, layers, outputs
 from ntk_conditioning.transition.gradients import gradient_products, layer_angles, spectral_norm
@@ -154,6 +155,16 @@ def test_the_largest_term_is_found_whatever_its_sign():
     first, second = results
     assert first["ascent"] == pytest.approx(second["ascent"], rel=1e-9)
     assert first["ascent"] > 1.1 * max(first["random"], first["gradient"])
+
+
+def test_a_bound_takes_the_largest_weight_anywhere_in_the_ball():
+    """Theorem 1, of a network of two layers."""
+    model, x, radius = network("two_layer"), samples(1), 2.0
+    (row,) = linearisation.linearity(model, x, radii=[radius], directions=3, seed=1)
+    largest, norm = float(model.weights[1].abs().max()), float(x.norm()) / 5**0.5
+    smoothness = two_layer_smoothness(model.activation, norm, largest + radius)
+    assert row["bound"] == pytest.approx(smoothness * radius**2 / (2 * 7**0.5))
+    assert row["quadratic_term"] <= row["bound"]
 
 
 @every_architecture
