@@ -88,7 +88,7 @@ def test_the_wheel_has_types_and_every_file_that_is_read(wheel):
 
 def test_names_of_the_package_are_there_without_anything_imported_before():
     assert {name for name in ntk_conditioning.__all__ if hasattr(ntk_conditioning, name)} == {
-        *("__version__", "condition", "ntk")
+        *("__version__", "condition", "ntk", "ntk_operator")
     }
     program = "import sys, ntk_conditioning; print('torch' in sys.modules, 'numpy' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
