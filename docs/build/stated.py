@@ -88,7 +88,7 @@ def separation() -> list[tuple[str, str, str, str]]:
             "depth": f"at {larger.sum()} of {len(larger)} depths; {relu[1]:.3g}° against "
             f"{linear[1]:.3g}° at depth 1, {relu[10]:.3g}° against {linear[10]:.3g}° at 10",
             "a deeper network has the larger smallest angle": f"in {rises.sum()} of {len(rises)} "
-            f"steps, from {relu[0]:.3g}° (depth 0)",
+            f"steps, from {relu[0]:.3g}° (depth 0) to {relu[10]:.3g}° (10)",
         }
         rows += [("2", text, f"{name}: {ours}", size) for text, ours in statements.items()]
     return rows
@@ -123,7 +123,8 @@ def conditioning() -> list[tuple[str, str, str, str]]:
             (
                 "2",
                 "κ falls monotonically with depth",
-                f"{name}: in {falls.sum()} of {len(falls)} steps, from {relu[0]:.2g} (depth 0)",
+                f"{name}: in {falls.sum()} of {len(falls)} steps, from {relu[0]:.2g} (depth 0) "
+                f"to {relu[10]:.2g} (10)",
                 BLOCKS,
             ),
             (
