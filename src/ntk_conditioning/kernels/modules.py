@@ -11,7 +11,8 @@ What happens in order, and where:
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import isqrt
 from operator import index
@@ -111,14 +112,21 @@ def ntk(
     if isinstance(model, MLP):
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     module = differentiated(model, parameters)
+    with computing(module):
+        return _of_module(module, x, x2, outputs, memory, tile, device, progress)
+
+
+@contextmanager
+def computing(module: DifferentiatedModule) -> Iterator[None]:
+    """Let a module compute in its own precision, and leave it as it was."""
     with (
         torch.inference_mode(False),
         torch.no_grad(),
         torch.autocast(module.device.type, enabled=False),
-        unchanged(model, module.device),
+        unchanged(module.model, module.device),
         gradient_tiles.full_precision(),
     ):
-        return _of_module(module, x, x2, outputs, memory, tile, device, progress)
+        yield
 
 
 def _of_module(
@@ -147,7 +155,7 @@ def _of_module(
     _require_memory(n * k, n2 * k, plan.dtype, module.device)
     combinations = combinations_of(outputs, plan.outputs).to(module.device, plan.dtype)
     if outputs == "sum" and plan.outputs > 1:
-        _require_varying_sum(module, plan, pair)
+        require_varying_sum(module, plan, pair)
     total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
     memory = max(LEAST_MEMORY, total.nbytes // 2) if memory is None else memory
     layers, rows = plan.factored.items(), max(n, n2)
@@ -266,7 +274,7 @@ def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.d
         host.require(rows * columns * dtype.itemsize, what, remedy)
 
 
-def _require_varying_sum(
+def require_varying_sum(
     module: DifferentiatedModule, plan: TracePlan, pair: Sequence[Tensor]
 ) -> None:
     """Raise `OutputsError` if the gradient of the sum of the outputs is zero up to rounding."""

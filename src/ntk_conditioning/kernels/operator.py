@@ -9,7 +9,7 @@ parameters, the second differentiates the outputs in its direction (`torch.func.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
@@ -25,19 +25,23 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from ntk_conditioning.kernels.differentiated_modules import (
     Inputs,
     InputsError,
-    MixedSamplesError,
     OutputsError,
     Selection,
     as_inputs,
     as_matrix,
     differentiated,
     first,
-    unchanged,
 )
-from ntk_conditioning.kernels.modules import Outputs, combinations_of, ntk
+from ntk_conditioning.kernels.modules import (
+    Outputs,
+    combinations_of,
+    computing,
+    ntk,
+    require_varying_sum,
+)
+from ntk_conditioning.kernels.sample_gradients import SampleGradients
 from ntk_conditioning.kernels.traces import random_state, require_nothing_drawn, survey
 from ntk_conditioning.memory import GB
-from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.mlp import MLP, forward
 
 #: Samples that go through the module at once by default: so many, if their passes take no more
@@ -101,13 +105,19 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
     ) -> None:
         self._module = differentiated(model, parameters)
         self.device = self._module.device
-        self._x = [x] if isinstance(x, Tensor) else [*x]
+        self._x = as_inputs(x, "cpu", torch.device("cpu"))  # a batch is moved when it is its turn
         self._outputs, self._selection = outputs, parameters
         with self._undisturbed():
-            samples = [t[:FEW].to(self.device) for t in as_inputs(x, "cpu", torch.device("cpu"))]
+            samples = [t[:FEW].to(self.device) for t in self._x]
             plan, two = (survey(self._module, [t[:m] for t in samples])[0] for m in (1, 2))
-            self._require_unmixed(samples, plan.eps)
-        self._combinations = combinations_of(outputs, plan.outputs).to(self.device, plan.dtype)
+            combinations = combinations_of(outputs, plan.outputs).to(self.device, plan.dtype)
+            if outputs == "sum" and plan.outputs > 1:
+                require_varying_sum(self._module, plan, samples)
+            singles = ([t[[i]] for t in samples] for i in range(len(samples[0])))
+            alone = torch.cat([self._module.outputs(single) for single in singles])
+            gradients = SampleGradients(self._module, plan, combinations)
+            gradients.require_unmixed(samples, self._module.outputs(samples), alone)
+        self._combinations = combinations
         self.tensor_dtype = plan.precision
         sample_bytes = two.sample_bytes - plan.sample_bytes  # without the weights
         fits = PASS_BYTES // (4 * max(1, sample_bytes))
@@ -146,7 +156,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         )
 
     @cached_property
-    def diagonal_entries(self) -> Tensor:
+    def _diagonal(self) -> Tensor:
         """The diagonal (n,), from kernels of a few samples at a time."""
         given: Any = {"outputs": self._outputs, "parameters": self._selection, "progress": False}
         model, parts = self._module.model, []
@@ -161,7 +171,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
 
     def diagonal(self) -> Tensor:
         """Return the diagonal (n,): the squared norms of the gradients, computed once."""
-        return self.diagonal_entries
+        return self._diagonal
 
     def trace(self) -> float:
         """Return the sum of the eigenvalues."""
@@ -193,7 +203,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
                 warnings.simplefilter("ignore", DeprecationWarning)  # torch's, of itself
                 derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]
             return derivatives
-        except (NotImplementedError, RuntimeError) as error:
+        except RuntimeError as error:
             if "forward" not in str(error):  # an operation that has no forward mode
                 raise
         values, back = vjp(function, self._weights)  # type: ignore[misc]
@@ -220,29 +230,10 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
     def _undisturbed(self) -> Iterator[None]:
         """Leave the module as it was, and let it compute in its own precision."""
         drawn = random_state(self.device)
-        with (
-            torch.inference_mode(False),
-            torch.no_grad(),
-            torch.autocast(self.device.type, enabled=False),
-            unchanged(self._module.model, self.device),
-            full_precision(),
-            sdpa_kernel(SDPBackend.MATH),  # the others have no forward mode
-        ):
+        # other backends of attention have no forward mode
+        with computing(self._module), sdpa_kernel(SDPBackend.MATH):
             yield
             require_nothing_drawn(drawn, self.device)
-
-    def _require_unmixed(self, samples: Sequence[Tensor], eps: float) -> None:
-        """Raise `MixedSamplesError` unless samples have the same outputs together and alone."""
-        together = self._module.outputs(samples)
-        alone = [
-            self._module.outputs([t[i : i + 1] for t in samples]) for i in range(len(together))
-        ]
-        error = (together - torch.cat(alone)).abs().max()
-        if not error <= eps ** (1 / 3) * together.abs().max():
-            raise MixedSamplesError(
-                "the module mixes samples: what it gives for one depends on the others; replace "
-                "the layer that does so by one that treats each sample alone"
-            )
 
 
 class _Layers(nn.Module):
@@ -294,4 +285,4 @@ class _Multiplied(Tensor):
             # torch.func does not work within a dispatch, whose state is the thread's
             with ThreadPoolExecutor(1) as other_thread:
                 return other_thread.submit(args[0]._operator.__matmul__, args[1]).result()
-        raise NotImplementedError(f"{func} of a kernel that is never formed")
+        raise TypeError(f"{func} of a kernel that is never formed: it can be multiplied alone")

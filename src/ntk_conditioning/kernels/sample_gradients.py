@@ -91,7 +91,7 @@ class SampleGradients:
                 samples = [t[rows].to(self._module.device) for t in x]
                 together = self._module.outputs(samples)
                 alone, gradients = self._gradients(names, samples)
-                self._require_unmixed(samples, together, alone)
+                self.require_unmixed(samples, together, alone)
                 for name, term in gradients.items():
                     tensors_of = vars(term).items()
                     if name not in terms:
@@ -195,7 +195,7 @@ class SampleGradients:
             )
         ]
 
-    def _require_unmixed(self, samples: Sequence[Tensor], together: Tensor, alone: Tensor) -> None:
+    def require_unmixed(self, samples: Sequence[Tensor], together: Tensor, alone: Tensor) -> None:
         """Raise `MixedSamplesError` unless samples have the same outputs together and alone.
 
         The tolerance is wide: rounding depends on the batch, and deep networks amplify it.

@@ -206,13 +206,10 @@ class Training(ABC):
     def _forward(self, group: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs (..., n, c) and, if they are measured, the last representations."""
 
-    def _kernel(self, group: Any, place: int, x: Tensor) -> Tensor:
-        """Return the kernel of the member at a place of a group, in float64."""
-        raise NotImplementedError
-
-    def _sharpness(self, group: Any, place: int, block: Split, rng: np.random.Generator) -> float:
-        """Return the sharpness of the member at a place of a group."""
-        raise NotImplementedError
+    # Of trainings that may have ``along``: the kernel of the member at a place of a group, in
+    # float64, at samples, and its sharpness. Expansions have neither.
+    _kernel: Callable[[Any, int, Tensor], Tensor]
+    _sharpness: Callable[[Any, int, Split, np.random.Generator], float]
 
     def _evaluates_as_trained(self) -> bool:
         """Return whether evaluations show the network as its steps see it, in full precision."""

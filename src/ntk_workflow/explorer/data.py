@@ -39,7 +39,7 @@ PAIR_ACTIVATIONS += ["normalized_relu", "normalized_sigmoid"]
 #: Columns that the claims' list shows.
 CLAIM_COLUMNS = ["paper", "claim", "main", "place", "kind", "verdict", "statement", "quantity"]
 CLAIM_COLUMNS += ["comparison", "target", "measured", "interval_low", "interval_high", "worst"]
-CLAIM_COLUMNS += ["cases", "holding"]
+CLAIM_COLUMNS += ["cases", "holding", "at_this_size"]
 
 
 def depth(tables: Tables) -> pd.DataFrame:

@@ -125,8 +125,10 @@ def test_samples_that_mix_are_refused():
         def forward(self, x):
             return super().forward(x - x.mean(0))
 
-    with pytest.raises(MixedSamplesError, match="what it gives for one depends on the others"):
+    with pytest.raises(MixedSamplesError, match="the Centred mixes samples"):
         ntk_operator(Centred(3, 1), torch.randn(5, 3))
+    with pytest.raises(OutputsError, match="the sum of the outputs is constant"):
+        ntk_operator(nn.Sequential(nn.Linear(3, 4), nn.Softmax(1)), torch.randn(5, 3))
 
 
 class Dense:
@@ -179,8 +181,6 @@ def test_an_operator_has_a_bound_on_kappa_and_the_same_bytes_again():
     assert 1 < found.kappa_bound <= exact.kappa
     assert found.frobenius[0] == pytest.approx(frobenius, rel=1e-3)
     assert found.effective_rank[0] == pytest.approx(eigenvalues.sum() ** 2 / frobenius**2, rel=1e-2)
-    shares = np.trapezoid(found.density, found.log10_lambda, axis=0)
-    assert shares[0] == pytest.approx(1, abs=1e-3)
+    assert np.trapezoid(found.density[:, 0], found.log10_lambda) == pytest.approx(1, abs=1e-3)
     assert repr(found).startswith("kappa is at least ")
-    again = condition(ntk_operator(mlp, x))
-    assert np.array_equal(again.density, found.density)
+    assert np.array_equal(condition(ntk_operator(mlp, x)).density, found.density)
