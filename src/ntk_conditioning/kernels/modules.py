@@ -98,7 +98,8 @@ def ntk(
     Raises:
         ParametersError: if no parameter is selected.
         TrainingModeError: if a layer behaves as in training, or random numbers are drawn.
-        MixedSamplesError: if a sample's outputs depend on other samples or its place.
+        MixedSamplesError: if a sample's outputs depend on others or its place, seen at the first
+            eight samples of each batch; the kernel is that of each sample alone.
         ModuleError: for precision below float32, lazy layers, and embeddings with ``max_norm``.
         NotEnoughMemoryError: if the kernel does not fit into the host's available memory.
         InputsError: if the inputs do not fit the model, or a number is not whole and positive.
