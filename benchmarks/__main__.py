@@ -22,11 +22,11 @@ from ntk_conditioning.files import write_text
 
 NAMES = (
     "block",
-    "scaling",
     "conditioning",
     "angle",
     "training",
     "modules",
+    "products",
     "gpu",
     "gpu_training",
 )
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="jax=PYTHON",
-        help="the Python of an environment that has a peer (jax, nngeometry), in place of .peers/",
+        help="the Python of an environment that has a peer, in place of .peers/NAME",
     )
     add("--quick", action="store_true", help="tiny sizes, to see that all works; kept nowhere")
     add("--redraw", action="store_true", help="only write the sections of README.md anew")
@@ -76,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         parser().error(f"no benchmark is called {unknown[0]}; they are {', '.join(NAMES)}")
     peers = dict(text.partition("=")[::2] for text in args.peer)
-    if not peers.keys() <= {"jax", "nngeometry"}:
-        parser().error("--peer takes jax=PYTHON or nngeometry=PYTHON")
+    if not peers.keys() <= {"jax", "nngeometry", "curvlinops"}:
+        parser().error("--peer takes jax=PYTHON, nngeometry=PYTHON or curvlinops=PYTHON")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     hold_process(args.threads)
     settings = Settings(args.threads, args.rounds, args.quick, peers)

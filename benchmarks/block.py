@@ -51,9 +51,9 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 
 def measure_case(
-    case: Case, settings: Settings, *, ntk: Callable[[Any, Tensor], Tensor] = empirical.ntk
+    case: Case, settings: Settings, *, ours: Callable[[Any, Tensor], Tensor] = empirical.ntk
 ) -> dict[str, Any]:
-    """Return the times of one case, with ``ntk`` as ours.
+    """Return the times of one case, with ``ours`` as our kernel, or product.
 
     Raises:
         DifferentResultError: if a peer's kernel differs from ours.
@@ -61,8 +61,8 @@ def measure_case(
     problem = case.problem
     log.info("%s", problem)
     network, x = problem.network(), problem.data()
-    kernel = ntk(network, x).numpy()
-    methods = {"ours": stopwatch(lambda: ntk(network, x))}
+    kernel = ours(network, x).numpy()
+    methods = {"ours": stopwatch(lambda: ours(network, x))}
     missing, differences, versions = {}, {}, {}
     with ExitStack() as stack:
         file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "problem.npz"
@@ -74,7 +74,9 @@ def measure_case(
                 log.warning("%s is left out: %s", PEERS[name].label, error)
                 missing[name] = str(error)
                 continue
-            differences[name] = require_same_kernel(PEERS[name].label, worker.result(), kernel)
+            differences[name] = require_same_kernel(
+                PEERS[name].label, worker.result().reshape(kernel.shape), kernel
+            )
             versions[name] = worker.versions
             methods[name] = worker.seconds
         # Short calls vary more, and can be repeated more often.

@@ -45,7 +45,7 @@ def measure(settings: Settings) -> dict[str, Any]:
         "machine": machine_facts(settings.threads),
         "gemm_gflops": gemm_rates(settings),
         "cases": [
-            block.measure_case(case, settings, ntk=ntk) for case in (QUICK if quick else CASES)
+            block.measure_case(case, settings, ours=ntk) for case in (QUICK if quick else CASES)
         ],
         "memory": [
             measure_memory(problem, settings)

@@ -74,6 +74,10 @@ PEERS: Mapping[str, Peer] = {
     "modules_nngeometry": Peer(
         "nngeometry, `FMatDense`, one batch", "peer_nngeometry.py", "", "nngeometry"
     ),
+    "products_torch_func": Peer("`torch.func`, vjp and jvp", "peer_products.py", "torch_func"),
+    "products_curvlinops": Peer(
+        "curvlinops, J and Jᵀ", "peer_products.py", "curvlinops", "curvlinops"
+    ),
 }
 
 
@@ -138,7 +142,7 @@ class Worker:
         return float(self._ask(run=True)["seconds"])
 
     def result(self) -> NDArray[np.floating]:
-        """Return the kernel (n, n) of the last call."""
+        """Return the result of the last call, of any shape."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "kernel.npy"
             self._ask(save=str(path))

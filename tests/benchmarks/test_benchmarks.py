@@ -28,7 +28,7 @@ from benchmarks.settings import Settings
 from ntk_conditioning.kernels.empirical import ntk
 
 QUICK = Settings(threads=1, rounds=1, quick=True)
-WITHOUT_DEVICE = ["block", "scaling", "conditioning", "angle", "training", "modules"]
+WITHOUT_DEVICE = ["block", "conditioning", "angle", "training", "modules", "products"]
 SAYS = {"block": "neural-tangents, structured derivatives was not measured"}
 NETWORKS = loops.Networks(2, **training.TINY)
 #: A peer that has our kernel, but for a factor of its first entry.

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
-from torch.func import functional_call, jvp, vjp
+from torch.func import functional_call, jvp, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ntk_conditioning.kernels.differentiated_modules import (
@@ -47,6 +47,8 @@ from ntk_conditioning.networks.mlp import MLP, forward
 #: Samples that go through the module at once by default: so many, if their passes take no more
 #: bytes than this.
 BATCH, PASS_BYTES = 1024, 2**28
+#: Columns of a block that are multiplied together, and share forward passes.
+COLUMNS = 8
 #: Samples of a block of the kernel of which the diagonal is taken, and of the check below.
 FEW = 32
 
@@ -70,7 +72,8 @@ def ntk_operator(
     ``batch`` samples go through the model at once, by default up to 1024; ``x`` stays where it is,
     and a batch of it moves to the model's device. Beside samples and vectors a product takes the
     memory of the parameters twice, and what a batch takes forward and backward; it costs as much as
-    six forward passes of all samples. SciPy's solvers take the operator
+    six forward passes of all samples. Up to eight columns of a block share some of these, for eight
+    times the parameters. SciPy's solvers take the operator
     (`scipy.sparse.linalg.eigsh`), and torch's take ``k.as_tensor()`` (`torch.lobpcg`).
 
     Raises the errors of `ntk` at once, before any product.
@@ -134,7 +137,8 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
             raise InputsError(f"a block of shape {tuple(v.shape)}; the kernel is {self.shape}")
         columns = v.reshape(len(v), -1).to(self.device, self._combinations.dtype)
         with self._undisturbed():
-            result = torch.stack([self._times(column) for column in columns.unbind(1)], 1)
+            parts = [self._times(few) for few in torch.split(columns, COLUMNS, dim=1)]
+            result = torch.cat(parts, dim=1)
         return result.reshape(v.shape).to(v)
 
     def _matmat(self, v: Any) -> Any:
@@ -178,26 +182,32 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         return float(self.diagonal().double().sum())
 
     def _times(self, v: Tensor) -> Tensor:
-        """Return K v for a column."""
-        if self._outputs != "mean_of_kernels":
-            return self._product(v.reshape(-1, len(self._combinations))).flatten()
+        """Return K v (n, m) for a few columns."""
         c = len(self._combinations)
-        each = torch.eye(c, dtype=v.dtype, device=v.device)
-        parts = [self._product(v[:, None] * each[a])[:, a] for a in range(c)]
+        if self._outputs != "mean_of_kernels":
+            return self._product(v.reshape(-1, c, v.shape[1])).reshape(v.shape)
+        parts = []
+        for a in range(c):
+            of_output = v.new_zeros(len(v), c, v.shape[1])
+            of_output[:, a] = v
+            parts.append(self._product(of_output)[:, a])
         return torch.stack(parts).mean(0)
 
     def _product(self, v: Tensor) -> Tensor:
-        """Return J Jᵀ v of a block v (samples, k), a column for each combination of outputs."""
-        moved: Weights = {name: torch.zeros_like(w) for name, w in self._weights.items()}
-        for rows in self._rows(self._batch):
+        """Return J Jᵀ v of columns v (samples, k, m) for k combinations of outputs."""
+        m = v.shape[2]
+        batch = max(1, 2 * self._batch // (1 + m))  # each column has derivatives to keep
+        moved: Weights = {name: w.new_zeros(m, *w.shape) for name, w in self._weights.items()}
+        for rows in self._rows(batch):
             _, back = vjp(self._function(rows), self._weights)  # type: ignore[misc]
-            for name, change in back(v[rows])[0].items():
+            (changes,) = vmap(back, in_dims=2)(v[rows])
+            for name, change in changes.items():
                 moved[name].add_(change)
-        return torch.cat([self._directional(rows, moved) for rows in self._rows(self._batch)])
+        directional = vmap(self._directional, in_dims=(None, 0), out_dims=2)
+        return torch.cat([directional(self._function(rows), moved) for rows in self._rows(batch)])
 
-    def _directional(self, rows: slice, moved: Weights) -> Tensor:
+    def _directional(self, function: Callable[[Weights], Tensor], moved: Weights) -> Tensor:
         """Return the derivatives (b, k) of a batch's outputs in a direction of the parameters."""
-        function = self._function(rows)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # torch's, of itself

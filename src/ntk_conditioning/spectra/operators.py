@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 Times = Callable[[Array], Array]  # products with a kernel
 
 #: Of Student's t, for intervals that cover in 95 % of seeds: squares of probes are skewed.
-LEVEL = 0.99
+LEVEL = 0.995
 #: Width of the kernel that smooths the density, in decades.
 SMOOTHING = 0.15
 
@@ -149,7 +149,7 @@ def condition_operator(
         return product
 
     with bar:
-        runs = [_lanczos(times, rng.standard_normal(n), steps) for _ in range(probes)]
+        runs = _lanczos(times, rng.standard_normal((n, probes)), steps)
         frobenius = _frobenius(times, n, sketched, rng)
     tops = [(values[-1], residuals[-1]) for values, _, residuals in runs]
     largest, error = max(tops)
@@ -170,22 +170,30 @@ def condition_operator(
     )
 
 
-def _lanczos(times: Times, start: Array, steps: int) -> tuple[Array, Array, Array]:
-    """Return the Ritz values (m,), ascending, their weights and residuals, of a Krylov space."""
-    basis = np.empty((steps, len(start)))
-    basis[0] = start / np.linalg.norm(start)
-    diagonal, beside = [], []
+def _lanczos(times: Times, starts: Array, steps: int) -> list[tuple[Array, Array, Array]]:
+    """Return Ritz values (m,), ascending, their weights and residuals, from each start (n, runs).
+
+    All runs are multiplied together.
+    """
+    basis = np.empty((starts.shape[1], steps, len(starts)))
+    basis[:, 0] = (starts / np.linalg.norm(starts, axis=0)).T
+    diagonal, beside = (np.empty((len(basis), steps)) for _ in range(2))
     for step in range(steps):
-        w = times(basis[step])
-        diagonal.append(float(w @ basis[step]))
-        for _ in range(2):  # twice is enough, against rounding
-            w -= basis[: step + 1].T @ (basis[: step + 1] @ w)
-        beside.append(float(np.linalg.norm(w)))
-        if beside[-1] < 1e-12 * max(diagonal) or step + 1 == steps:
-            break
-        basis[step + 1] = w / beside[-1]
-    values, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
-    return values, vectors[0] ** 2, beside[len(diagonal) - 1] * np.abs(vectors[-1])
+        for run, w in enumerate(times(basis[:, step].T).T):
+            w, seen = w.copy(), basis[run, : step + 1]
+            diagonal[run, step] = w @ basis[run, step]
+            for _ in range(2):  # twice is enough, against rounding
+                w -= seen.T @ (seen @ w)
+            beside[run, step] = np.linalg.norm(w)
+            if step + 1 < steps:
+                basis[run, step + 1] = w / beside[run, step]
+    runs = []
+    for along, off in zip(diagonal, beside, strict=True):
+        ends = np.flatnonzero(off < 1e-12 * along.max())  # the space is invariant, the rest noise
+        m = 1 + (ends[0] if len(ends) else steps - 1)
+        values, vectors = eigh_tridiagonal(along[:m], off[: m - 1])
+        runs.append((values, vectors[0] ** 2, off[m - 1] * np.abs(vectors[-1])))
+    return runs
 
 
 def _density(

@@ -39,6 +39,15 @@ class Tied(nn.Module):
         return (torch.tanh(x @ self.w) @ self.w.T * self.scale).sum(1)
 
 
+class InPlace(nn.Linear):
+    """Adds to zeros, as `torch.func.vmap` cannot."""
+
+    def forward(self, x):
+        total = x.new_zeros(len(x), self.out_features)
+        total += super().forward(x)
+        return total.tanh()
+
+
 def flattened(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2))
 
@@ -59,6 +68,7 @@ MODELS = {
     "rms norm": (flattened(nn.Linear(4, 4), nn.RMSNorm(4)), (3, 4)),
     "embedding": (flattened(nn.Embedding(7, 4)), (5,)),
     "tied": (Tied(), (4,)),
+    "in place": (InPlace(4, 2), (4,)),
 }
 
 
