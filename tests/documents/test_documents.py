@@ -63,8 +63,8 @@ def test_every_file_of_a_run_is_made_by_the_rule_that_the_page_names():
 
 
 EXAMPLES = {"own_data.yaml": "own_data", "own_catalogue.yaml": "own_data"}
-EXAMPLES |= {"own_activation.yaml": "own_activation", "swish.py": "own_activation"}
-EXAMPLES |= {"own_network.yaml": "own_network", "own_network.py": "own_network"}
+EXAMPLES |= dict.fromkeys(("own_activation.yaml", "swish.py"), "own_network")
+EXAMPLES |= dict.fromkeys(("own_network.yaml", "own_network.py"), "own_network")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
