@@ -1,4 +1,4 @@
-# Advice on one's own data: what to normalise first, which activation, how deep and how wide.
+# Advice on a user's data: what to normalise first, which activation, how deep and how wide.
 #
 # Needs: results/{run}/datasets/{dataset}/all.npz
 # Makes: results/{run}/advice/{dataset}.parquet and the page results/{run}/advice/{dataset}.html

@@ -20,7 +20,7 @@ SPEECH = "librispeech"
 #: mirror must not recompute a run.
 CONTENT = ("reader", "options", "path", "sha256", "shape", "scaling", "value_range")
 
-#: Files of one's own up to this size are read before any job starts, larger ones by their jobs.
+#: Users' files up to this size are read before any job starts, larger ones by their jobs.
 READ_BELOW = 2**26
 
 Entry = Mapping[str, Any]

@@ -124,5 +124,5 @@ class Expansion(Network):
 def expansions(
     make: Callable[[np.random.Generator], Network],
 ) -> Callable[[np.random.Generator], Expansion]:
-    """Return what makes the expansions of the networks that ``make`` makes."""
+    """Return a factory of linearised networks, from a factory of networks."""
     return lambda rng: Expansion(make(rng))

@@ -1,4 +1,4 @@
-"""Data of one's own: Parquet, CSV and NumPy archives, read, or only counted."""
+"""A user's data: Parquet, CSV and NumPy archives, read, or only counted."""
 
 from __future__ import annotations
 
