@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: Each with what to write instead.
 PHRASES = {
-    r"\b(?:gradients?|derivatives?) by (?:all|the|some|its|a|W\w*|weights|parameters)\b": "with respect to",
+    r"\b(?:gradients?|derivatives?) by (?:all|the|some|its|a|W\w*|weights)\b": "with respect to",
     r"\bat right angles\b": "orthogonal",
     r"\b(?:of|has|have) one norm\b": "of equal norm",
     r"\b(?:is|are|was|were) told\b": "is reported, says",
