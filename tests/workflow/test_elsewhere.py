@@ -97,7 +97,7 @@ UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 
 def test_a_read_only_checkout_with_a_strange_name_and_another_python_first_in_path(
     finished, tmp_path
 ):
-    """Caches of Snakemake and matplotlib have a place of their own, as docs/clusters.md says.
+    """Caches of Snakemake and matplotlib have a place of their own, as docs/elsewhere.md says.
 
     Jobs are run by the Python that runs Snakemake, though its environment is not activated.
     """
