@@ -3,7 +3,7 @@
 # Needs: results/{run}/datasets/{dataset}/all.npz
 # Makes: results/{run}/advice/{dataset}.parquet and the page results/{run}/advice/{dataset}.html
 
-# On activations of the user's own advice is given too.
+# It also covers the user's activations.
 own = [a for a in config["activations"] if rows.user_activation_files(run, [a])]
 
 

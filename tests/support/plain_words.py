@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: Each with what to write instead.
-PHRASES = {
+PHRASES = {  # with what to write instead
+    r"\b(?:one|user)'s own\b|\bno full rank\b": "your, the user's; rank-deficient",
     r"\b(?:gradients?|derivatives?) by (?:all|the|some|its|a|W\w*|weights)\b": "with respect to",
     r"\bat right angles\b": "orthogonal",
     r"\b(?:of|has|have) one norm\b": "of equal norm",

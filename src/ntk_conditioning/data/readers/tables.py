@@ -195,8 +195,8 @@ def _from_table(
             row = int(pd.to_numeric(texts, errors="coerce").isna().argmax())
             raise ContentError(
                 f"{path}: {place(row)}, column {name!r} is {texts[row][:40]!r}, not a number; "
-                "encode texts as numbers, make it the labels, or leave it out (in a catalogue: list "
-                "numeric columns under options, features)"
+                "encode texts as numbers, make it the labels, or leave it out (in a catalogue, "
+                "list numeric columns under options, features)"
             )
     x = np.column_stack([columns[name] for name in features])
     y = None if labels is None else columns[labels]
