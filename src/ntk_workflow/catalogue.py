@@ -134,7 +134,7 @@ def _counted(entry: str) -> tuple[int | None, int | None]:
 
 
 def file_problems(name: str, entry: Entry) -> Iterator[str]:
-    """Yield lines for the user's files that are not there, or not what the entry says."""
+    """Yield lines for files of the user's own that are not there, or not what the entry says."""
     alignments = entry.get("options", {}).get("alignments")
     for key, path in {"path": entry.get("path"), "options.alignments": alignments}.items():
         # of a bundle's run, what was outside its folder is named …/
@@ -154,7 +154,7 @@ def known_labels(name: str, entry: Entry) -> int | None:
 
 @cache
 def _read(name: str, entry: str) -> tuple[str, int | None]:
-    """Return what is wrong with a user's small file, and how many labels it has."""
+    """Return what is wrong with a small file of the user's own, and how many labels it has."""
     fields = json.loads(entry)
     path = Path(fields.get("path", ""))
     if not path.is_file() or fields["reader"] == SPEECH or path.stat().st_size > READ_BELOW:

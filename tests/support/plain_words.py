@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PHRASES = {  # with what to write instead
-    r"\b(?:one|user)'s own\b|\bno full rank\b": "your, the user's; rank-deficient",
+    r"\bone's own\b|\bno full rank\b": "your, a user's; rank-deficient",
     r"\b(?:gradients?|derivatives?) by (?:all|the|some|its|a|W\w*|weights)\b": "with respect to",
     r"\bat right angles\b": "orthogonal",
     r"\b(?:of|has|have) one norm\b": "of equal norm",

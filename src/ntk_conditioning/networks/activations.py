@@ -124,7 +124,7 @@ class Activation:
             with np.errstate(all="ignore"):  # what is not finite raises below
                 result = function(z.view(Elementwise))  # type: ignore[arg-type]
         else:
-            import torch  # heavy, and only the user's activations need it here
+            import torch  # heavy, and only activations of the user's own need it here
 
             with torch.no_grad():  # they may have parameters
                 result = function(torch.from_numpy(np.ascontiguousarray(z)))
