@@ -124,5 +124,5 @@ class Expansion(Network):
 def expansions(
     make: Callable[[np.random.Generator], Network],
 ) -> Callable[[np.random.Generator], Expansion]:
-    """Return a factory of linearised networks, from a factory of networks."""
+    """Return what makes the expansions of the networks that ``make`` makes."""
     return lambda rng: Expansion(make(rng))
