@@ -1,9 +1,9 @@
-# Advice on one's own data: what to normalise first, which activation, how deep and how wide.
+# Advice on a user's data: what to normalise first, which activation, how deep and how wide.
 #
 # Needs: results/{run}/datasets/{dataset}/all.npz
 # Makes: results/{run}/advice/{dataset}.parquet and the page results/{run}/advice/{dataset}.html
 
-# On activations of the user's own advice is given too.
+# It also covers the user's activations.
 own = [a for a in config["activations"] if rows.user_activation_files(run, [a])]
 
 

@@ -100,7 +100,7 @@ def checked(study, *files):
 
 
 def activation(w):
-    """A job's activation as options, with the files that register those of the user's own."""
+    """A job's activation as options, with the files that register the user's."""
     return rows.activation_options(run, [w.activation])
 
 

@@ -1,6 +1,6 @@
-"""Advise on one's own samples: what to normalise first, which activation, how deep, how wide.
+"""Advise on your samples: what to normalise first, which activation, how deep, how wide.
 
-DATA is a prepared dataset (.npz), as a run has it, or a table (.csv, .parquet) of one's own.
+DATA is a prepared dataset (.npz), as a run has it, or your table (.csv, .parquet).
 """
 
 import base64

@@ -1,6 +1,6 @@
 """Measure kernels of networks of many architectures at initialisation, along depth.
 
-All on the same samples, which are scaled to one norm: 1 for networks that take vectors and, for
+All on the same samples, which are scaled to equal norm: 1 for networks that take vectors and, for
 those that take images, such that a pixel's colours together have mean square 1.
 """
 

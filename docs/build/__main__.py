@@ -31,16 +31,17 @@ def described_tables() -> str:
 
 #: By name whole files, and parts of documents that stand between marks of that name.
 FILES = {
-    "architecture": ("docs/architecture.md", architecture.page),
     "charts": ("src/ntk_workflow/explorer/charts.yaml", charts.described),
 }
 PARTS = {
     "advice": ("docs/advice.md", advice.in_markdown),
-    "along training": ("docs/why_deeper_trains.md", along_training.in_markdown),
+    "along training": ("resources/along_training/README.md", along_training.in_markdown),
+    "architecture": ("CONTRIBUTING.md", architecture.in_markdown),
     "architectures": ("docs/ntk_of_your_network.md", architectures.in_markdown),
     "deep networks": ("docs/agarwal2021deep.md", deep_networks.in_markdown),
-    "figure 3": ("docs/why_deeper_trains.md", figure_3.in_markdown),
-    "figure 3 at the published size": ("docs/why_deeper_trains.md", figure_3.published),
+    "figure 3": ("resources/fig3/README.md", figure_3.in_markdown),
+    "figure 3 at the published size": ("resources/fig3/README.md", figure_3.published),
+    "figure 3 in short": ("docs/why_deeper_trains.md", figure_3.in_short),
     "stated": ("docs/liu2023relu.md", stated.in_markdown),
     "precision": ("docs/numerics.md", precision.in_markdown),
     "tables": ("results/README.md", described_tables),

@@ -1,4 +1,4 @@
-"""What kernels do along training, for docs/why_deeper_trains.md, from resources."""
+"""What kernels do along training, for resources/along_training/README.md."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""docs/architecture.md: which room imports which, and which rule makes what other rules read."""
+"""Diagrams for CONTRIBUTING.md: which room imports which, which rule makes what others read."""
 
 import re
 import subprocess
@@ -14,15 +14,8 @@ PACKAGES = {
     "ntk_conditioning": "The science: arrays and torch modules in, arrays and dataclasses out.",
     "ntk_workflow": "The pipeline's library, for `rules/` and `scripts/`; it imports the science.",
 }
-TEXT = """\
-# Architecture
-
-`ntk_conditioning` is the science, `ntk_workflow` the library of the pipeline. The science does not
-import the pipeline, and a room imports only rooms below it: `make lint` checks both. An arrow that
-follows from others is left out. `PYTHONPATH=src:scripts python -m docs.build` writes this page.
-"""
 RULES = """\
-## Rules
+### Rules
 
 From data to pages: an arrow leads to a rule that reads what the first one makes. These are the
 demo's rules, as `snakemake --rulegraph mermaid-js` has them; `download_file` comes first where a
@@ -30,17 +23,18 @@ dataset is downloaded, and `bundle` puts all into one file.
 """
 
 
-def page() -> str:
+def in_markdown() -> str:
+    """Return a diagram of each package and one of the rules."""
     imports = grimp.build_graph(*PACKAGES)
-    parts = [TEXT]
+    parts = []
     for package, says in PACKAGES.items():
         arrows = []
         for module in imports.modules:
             for other in imports.find_modules_directly_imported_by(module):
                 if module.startswith(f"{package}.") and other.startswith(f"{package}."):
                     arrows.append((module.split(".")[1], other.split(".")[1]))
-        parts.append(f"## {package}\n\n{says}\n\n{diagram(arrows)}")
-    return "\n".join([*parts, f"{RULES}\n{diagram(rules())}"])
+        parts.append(f"### {package}\n\n{says}\n\n{diagram(arrows)}")
+    return "\n".join([*parts, f"{RULES}\n{diagram(rules())}"]).rstrip()
 
 
 def rules() -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What Figure 3 at width 512 came to, for docs/why_deeper_trains.md, from resources/fig3."""
+"""What Figure 3 at width 512 came to, for docs/why_deeper_trains.md and resources/fig3."""
 
 import tempfile
 from itertools import pairwise
@@ -12,6 +12,7 @@ import select_learning_rates
 from docs.build.marked import markdown_table
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
+from ntk_conditioning.plotting import label
 from ntk_conditioning.training.curves import POINT_KEYS
 from ntk_workflow.claims.checking import NOT_TESTED
 from ntk_workflow.pages.rendering import shown
@@ -32,6 +33,35 @@ PLACES = {
 }
 
 
+SIZES = {500: CURVES / "published", 100: CURVES}  # by epochs
+
+
+def in_short() -> str:
+    """Return what depth does at the best rates, and how often the deeper network ends lower."""
+    head = ["epochs", "first layer's scale", "dataset", "seeds", "depths", "best rates"]
+    head += ["final losses, means over seeds", "κ before training, means over seeds"]
+    rows, counts = [], []
+    for epochs, curves in SIZES.items():
+        best, claims, ends = results(curves)
+        best = best.sort_values("depth")
+        for (experiment, dataset), depths in best.groupby(["experiment", "dataset"]):
+            losses = ", ".join(f"{loss:.2g}" for loss in depths["final_loss_mean"])
+            kappas = "; ".join(f"{kappa:,.0f}" for kappa in depths["kappa"])
+            rates = ", ".join(f"{rate:g}" for rate in depths["relative_rate"])
+            numbers = ", ".join(map(str, depths["depth"]))
+            row = [str(epochs), SCALES[experiment], label("dataset", dataset)]
+            rows.append([*row, str(depths["seeds"].iloc[0]), numbers, rates, losses, kappas])
+        of_claim = claims.set_index("claim")
+        for experiment, scale in SCALES.items():
+            name = f"figure_3_every_rate_{'code' if experiment == 'fig3_code' else 'images'}"
+            every = f"{of_claim.holding[name]} of {of_claim.cases[name]}"
+            at_rates, at_multiples = lower(ends[ends["experiment"] == experiment])
+            counts.append([str(epochs), scale, at_rates, at_multiples, every])
+    steps = ["epochs", "first layer's scale", "at the same rate, all seeds below all"]
+    steps += ["at the same multiple of each network's 2/λ_max", "`figure_3_every_rate_…`"]
+    return f"{markdown_table(head, rows)}\n\n{markdown_table(steps, counts)}"
+
+
 def in_markdown() -> str:
     """Return the best rates of width 512 and the claims that are tested on them."""
     best, claims, ends = results(CURVES)
@@ -42,7 +72,7 @@ def published() -> str:
     """Return the trainings of the published size, and what else was trained in several places."""
     best, claims, ends = results(CURVES / "published")
     whole = _best_rates(CURVES / "published", best, ends)
-    return f"{whole}\n\n{_verdicts(claims)}\n\n{_neighbours(ends)}\n\n{_by_place()}"
+    return f"{whole}\n\n{_verdicts(claims)}\n\n{_by_place()}"
 
 
 def results(curves: Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -113,30 +143,24 @@ def _verdicts(claims: pd.DataFrame) -> str:
     return markdown_table(columns, verdicts)
 
 
-def _neighbours(ends: pd.DataFrame) -> str:
-    """Return how often the deeper of two neighbouring depths ends lower."""
-    same_rate = "at the same rate: all its seeds below all of the other"
-    same_multiple = (
-        "at the same multiple of each network's own 2/λ_max: in the mean over seeds of the "
-        "logarithm, the other interpolated between rates in both logarithms"
-    )
-    cells = []
-    for experiment, scale in SCALES.items():
-        at_rates, ratios = [], []
-        for _, networks in ends[ends["experiment"] == experiment].groupby("dataset"):
-            for (_, shallower), (_, deeper) in pairwise(networks.groupby("depth")):
-                losses = [  # at the rates at which all seeds train
-                    each.pivot(index="relative_rate", columns="seed", values="train_loss").dropna()
-                    for each in (shallower, deeper)
-                ]
-                both = losses[0].index.intersection(losses[1].index)
-                at_rates += [*(losses[1].loc[both].max(axis=1) < losses[0].loc[both].min(axis=1))]
-                ratios += _log_ratios(shallower, deeper)
-        lower = sum(ratio < 0 for ratio in ratios)
-        cells.append([scale, same_rate, f"{sum(at_rates)} of {len(at_rates)}"])
-        cells.append([scale, same_multiple, f"{lower} of {len(ratios)}"])
-    steps = [HEAD[0], "two neighbouring depths, none of whose seeds diverges"]
-    return markdown_table([*steps, "the deeper ends lower"], cells)
+def lower(ends: pd.DataFrame) -> tuple[str, str]:
+    """Return in how many cases the deeper of two neighbouring depths ends lower.
+
+    First at the same rate, where no seed of either diverges: all its seeds below all of the other.
+    Then at the same multiple of each network's 2/λ_max, in the mean over seeds of the logarithm.
+    """
+    at_rates, ratios = [], []
+    for _, networks in ends.groupby("dataset"):
+        for (_, shallower), (_, deeper) in pairwise(networks.groupby("depth")):
+            losses = [  # at the rates at which all seeds train
+                each.pivot(index="relative_rate", columns="seed", values="train_loss").dropna()
+                for each in (shallower, deeper)
+            ]
+            both = losses[0].index.intersection(losses[1].index)
+            at_rates += [*(losses[1].loc[both].max(axis=1) < losses[0].loc[both].min(axis=1))]
+            ratios += _log_ratios(shallower, deeper)
+    falls = sum(ratio < 0 for ratio in ratios)
+    return f"{sum(at_rates)} of {len(at_rates)}", f"{falls} of {len(ratios)}"
 
 
 def _log_ratios(shallower: pd.DataFrame, deeper: pd.DataFrame) -> list[float]:

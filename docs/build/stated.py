@@ -20,10 +20,12 @@ FORMULA, BLOCKS = "formulas", "all of the training set, blocks of 512, width 512
 
 
 def in_markdown() -> str:
-    """Return the table."""
-    return markdown_table(
-        HEAD, [*formulas(), *separation(), *conditioning(), *training(), *one_layer()]
-    )
+    """Return the table, with datasets of one statement and size in one row."""
+    rows = [*formulas(), *separation(), *conditioning(), *training(), *one_layer()]
+    ours: dict[tuple[str, str, str], list[str]] = {}
+    for figure, text, found, size in rows:
+        ours.setdefault((figure, text, size), []).append(found)
+    return markdown_table(HEAD, [(*key[:2], "; ".join(ours[key]), key[2]) for key in ours])
 
 
 def formulas() -> list[tuple[str, str, str, str]]:

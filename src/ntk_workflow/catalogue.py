@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ntk_conditioning.errors import UserError
 from ntk_workflow.config import SCHEMAS, did_you_mean, read_yaml, schema_errors
 
-# Readers are imported where a user's own file is read: Snakemake starts faster without them.
+# Readers are imported where a user's file is read: Snakemake starts faster without them.
 if TYPE_CHECKING:
     from ntk_conditioning.data.datasets import Source
 
@@ -20,7 +20,7 @@ SPEECH = "librispeech"
 #: mirror must not recompute a run.
 CONTENT = ("reader", "options", "path", "sha256", "shape", "scaling", "value_range")
 
-#: Files of one's own up to this size are read before any job starts, larger ones by their jobs.
+#: Users' files up to this size are read before any job starts, larger ones by their jobs.
 READ_BELOW = 2**26
 
 Entry = Mapping[str, Any]

@@ -163,7 +163,7 @@ def networks(run: Run, section: Config, where: str) -> Iterator[str]:
 
 
 def _user_network(run: Run, name: str, values: Config, at: str) -> Iterator[str]:
-    """Yield a line if a network of the user's own cannot be built and trained as it is used."""
+    """Yield a line if a user's network cannot be built and trained as it is used."""
     from ntk_conditioning.networks import user_models  # torch takes seconds
 
     relu, outputs = activations.get("relu"), 3 if values.get("outputs") == "classes" else 1

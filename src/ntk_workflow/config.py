@@ -17,7 +17,7 @@ Config = Mapping[str, Any]
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 
-#: Keys of files of the user's own.
+#: Keys of the user's files.
 FILES = ("catalogues", "activation_files", "file", "path", "alignments")
 #: Lists of numbers whose order means nothing, by their keys.
 UNORDERED = (

@@ -31,7 +31,7 @@ def resources_of(
         if entry := run.catalogue.get(dataset):
             (n, d), classes = run.shape(dataset), catalogue.classes_of(entry)
             samples = Samples(n or samples.n, d or samples.d, run.image(dataset), classes)
-            if d:  # networks of the user's own are tried on a sample
+            if d:  # the user's networks are tried on a sample
                 config["models"] = run.models
         needed: Size = getattr(module, rule)(SimpleNamespace(**wildcards), config, samples)
         return needed

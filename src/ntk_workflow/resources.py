@@ -132,7 +132,7 @@ def train_network(w: Any, config: Config, samples: Samples) -> Size:
 
         activation = activations.get(w.activation)
         sizes = user_models.measure_sizes(config["models"][model], **shape, activation=activation)
-    else:  # the user's own cannot be tried before its samples are there
+    else:  # the user's cannot be tried before its samples are there
         sizes = architectures.sizes(model if model in architectures.MODELS else "fc", **shape)
     kind, itemsize = kind_of(model), np.dtype(values["dtype"]).itemsize
     epochs, every = values["epochs"], values["evaluate_every"]

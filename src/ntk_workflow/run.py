@@ -41,7 +41,7 @@ class Run:
     ``source`` is the folder of the workflow; ``home`` is put before names of its files, and is
     empty in its own folder; ``with_prefix`` returns where a program finds a file of the run:
     Snakemake itself puts a module's prefix before inputs. ``given`` is the config as it was
-    written, ``models`` are the networks of the user's own, and ``dual_errors`` are of activations.
+    written, ``models`` are the user's networks, and ``dual_errors`` are of activations.
     All of it was ``checked`` by another process, if it started this one for its jobs.
     """
 

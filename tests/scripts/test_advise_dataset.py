@@ -1,4 +1,4 @@
-"""The advice as a program: from a table of one's own or a prepared dataset to a page."""
+"""The advice as a program: from a user's table or a prepared dataset to a page."""
 
 from pathlib import Path
 

@@ -6,18 +6,18 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: Each with what to write instead.
-PHRASES = {
-    r"\bgradients? by (?:all|the|some|its|a) (?:weight|parameter|last|other)": "with respect to",
+PHRASES = {  # with what to write instead
+    r"\bone's own\b|\bno full rank\b": "your, a user's; rank-deficient",
+    r"\b(?:gradients?|derivatives?) by (?:all|the|some|its|a|W\w*|weights)\b": "with respect to",
     r"\bat right angles\b": "orthogonal",
-    r"\bof one norm\b": "of equal norm",
+    r"\b(?:of|has|have) one norm\b": "of equal norm",
     r"\b(?:is|are|was|were) told\b": "is reported, says",
     r"\bgoes with\b": "correlates with",
-    r"\bno mean zero\b": "biased",
+    r"\bno mean zero\b|\bis another one\b": "biased; differs",
     r"\bknows nothing\b": "leaves unchanged, does not depend on",
     r"\bchanged in meaning\b": "changed in a way that can affect the result",
-    r"\bin its own steps\b": "at equal multiples of 2/λ_max",
-    r"\bthe word that\b": "the report that",
+    r"\bin (?:its|their) own steps\b": "at equal multiples of 2/λ_max",
+    r"\bthe word that\b|\bcome to hold\b": "the report that; flip",
     r"\bwhat would be right\b": "the remedy",
     r"\bwhere someone is looking\b": "in a terminal",
 }

@@ -72,7 +72,7 @@ def test_another_workflow_uses_this_one_as_a_module_with_a_prefix(finished, tmp_
 
 
 def test_snakefile_and_working_folder_may_be_apart(finished, tmp_path):
-    """With -s, and with --directory; files of the user's own are beside the results."""
+    """With -s, and with --directory; the user's files are beside the results."""
     (tmp_path / "mine.csv").write_text("a,b,y\n1,2,0\n3,5,1\n4,4,0\n")
     entry = {"title": "Mine", "reader": "csv", "path": "mine.csv", "scaling": "none"}
     entry |= {"options": {"labels": "y"}}
@@ -97,7 +97,7 @@ UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 
 def test_a_read_only_checkout_with_a_strange_name_and_another_python_first_in_path(
     finished, tmp_path
 ):
-    """Caches of Snakemake and matplotlib have a place of their own, as docs/clusters.md says.
+    """Caches of Snakemake and matplotlib have a place of their own, as docs/elsewhere.md says.
 
     Jobs are run by the Python that runs Snakemake, though its environment is not activated.
     """

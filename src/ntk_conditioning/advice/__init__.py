@@ -1,1 +1,1 @@
-"""What depth, activation and width do to one's own samples, and what to normalise first."""
+"""What depth, activation and width do to a user's samples, and what to normalise first."""

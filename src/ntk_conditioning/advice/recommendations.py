@@ -1,4 +1,4 @@
-"""What depth, activation and width do to kernels of one's own samples."""
+"""What depth, activation and width do to kernels of a user's samples."""
 
 import math
 from collections.abc import Sequence

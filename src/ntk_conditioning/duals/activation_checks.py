@@ -23,7 +23,7 @@ SEARCHED = np.linspace(-6, 6, 1201) + 1e-4 * np.sqrt(2)
 
 
 def require_sound(activation: Activation) -> None:
-    """Check what an activation of the user's own says of itself.
+    """Check what a user's activation says of itself.
 
     Raises `ActivationError` if a function fails, is not elementwise, gives other values each time,
     changes its argument, is not finite, gives another type, or cannot be differentiated or mapped

@@ -63,7 +63,7 @@ class QuadratureDual:
 
     Between samples of different norms only kinks at 0 are heeded. With N(θ) = E σ'(u)σ'(v) /
     sqrt(E σ'(u)² E σ'(v)²), both w' and h come from N and from expectations at θ = 0 without
-    cancellation, as the derivative of E σ(u)σ(v) by θ is -sqrt(q q') sin θ E σ'(u)σ'(v):
+    cancellation, as the derivative of E σ(u)σ(v) in θ is -sqrt(q q') sin θ E σ'(u)σ'(v):
 
         w' = (s - s')² A(s, s') + w r r' B(s, s', θ),   h = (s - s')² C(s, s') + t D(s, s', θ),
 

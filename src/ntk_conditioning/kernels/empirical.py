@@ -1,6 +1,6 @@
 """Kernels of an `MLP`, NTK and NNGP, and the smallest angle between its gradients.
 
-The gradient of f(x_i) by W_l is delta_l(i) alpha_(l-1)(i)^T (`networks.mlp.gradient_factors`). So
+The gradient of f(x_i) in W_l is delta_l(i) alpha_(l-1)(i)^T (`networks.mlp.gradient_factors`). So
 
     K = sum over l of (A_(l-1) A_(l-1)^T) * (D_l D_l^T)
 

@@ -1,7 +1,7 @@
 """What parameters add to a kernel: inner products of gradients between two sets of samples.
 
-The kernel is a sum over parameters, K_ij = Σ_p <∂f(x_i)/∂p, ∂f(x_j)/∂p>. The gradient by a
-convolution's kernel, a bias or a scale is kept as it is, in `PlainGradients`. That by the weight of
+The kernel is a sum over parameters, K_ij = Σ_p <∂f(x_i)/∂p, ∂f(x_j)/∂p>. The gradient in a
+convolution's kernel, a bias or a scale is kept as it is, in `PlainGradients`. That in the weight of
 a linear layer at s positions (the words of a sentence, say) is Σ_s d_s a_sᵀ, and kept as its
 factors, in `FactoredGradients`: the inner product of two is Σ_st (a_s · a_t)(d_s · d_t).
 """
@@ -34,7 +34,7 @@ class FactoredGradients:
     """Gradients Σ_s d_s a_sᵀ by the weight of a layer that is applied at s positions.
 
     ``a`` (n, s, in) are the layer's inputs, or, for an embedding, the row numbers (n, s);
-    ``d`` (n, k, s, out) are the gradients of k outputs by the layer's results.
+    ``d`` (n, k, s, out) are the gradients of k outputs with respect to the layer's results.
     """
 
     a: Tensor

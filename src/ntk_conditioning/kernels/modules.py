@@ -4,7 +4,7 @@
 
 What happens in order, and where:
 1. `traces.survey` runs the module on one sample and finds the linear layers z = W a, for which
-   <∂f/∂W, ∂f'/∂W> = (a · a') (d · d') with d = ∂f/∂z, so that no gradient by W is formed.
+   <∂f/∂W, ∂f'/∂W> = (a · a') (d · d') with d = ∂f/∂z, so that no gradient in W is formed.
 2. `sample_gradients` computes a and d of these, and the plain gradients for all other parameters,
    as those of convolutions and biases, for a panel of samples and a group of parameters at a time.
 3. `kernel_terms` adds their inner products to a tile of the kernel.
@@ -74,7 +74,7 @@ def ntk(
 ) -> Tensor:
     """Return the empirical NTK (n, n2) of ``model`` between the samples ``x`` and ``x2``.
 
-    With outputs f_1, …, f_c and gradients by the selected parameters,
+    With outputs f_1, …, f_c and gradients with respect to the selected parameters,
 
         "sum":              K_ij = <∇F(x_i), ∇F(x2_j)>,  F = f_1 + … + f_c;
         an index a:         K_ij = <∇f_a(x_i), ∇f_a(x2_j)>;

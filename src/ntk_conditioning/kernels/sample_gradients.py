@@ -51,7 +51,7 @@ class SampleGradients:
         return len(self._combinations)
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return the bytes of one sample's gradients by these parameters."""
+        """Return the bytes of one sample's gradients with respect to these parameters."""
         total = 0
         for name in names:
             layer = self.plan.factored.get(name)
@@ -108,7 +108,7 @@ class SampleGradients:
     def _gradients(
         self, names: Sequence[str], samples: Sequence[Tensor]
     ) -> tuple[Tensor, dict[str, Term]]:
-        """Return the outputs (n, c) of each sample alone, and its gradients by parameters."""
+        """Return the outputs (n, c) of each sample alone, and its gradients in parameters."""
         if not self.plan.use_vmap:
             parts = [self._by_autograd(names, sample) for sample in _single(samples)]
             return torch.cat([outputs for outputs, _ in parts]), {
@@ -146,7 +146,7 @@ class SampleGradients:
                 return first(self._module.model, returned).reshape(self.plan.outputs), inputs
 
             outputs, backward, inputs = vjp(forward, shifts, plain, has_aux=True)  # type: ignore[misc]
-            # pairs of gradients by the shifts and by the plain parameters, for each combination
+            # pairs of gradients in the shifts and in the plain parameters, for each combination
             rows = [backward(combination) for combination in self._combinations]
             d = {name: torch.stack([by_shift[name] for by_shift, _ in rows]) for name in factored}
             g = {name: torch.stack([by_plain[name] for _, by_plain in rows]) for name in plain}

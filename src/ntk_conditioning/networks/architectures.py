@@ -68,7 +68,7 @@ _OWN = Model("own")
 
 
 def kind_of(name: str) -> Model:
-    """Return the kind of network of a name; one that is not built in is the user's own.
+    """Return the kind of network of a name; one that is not built in is the user's.
 
     >>> kind_of("resnet_fixup").fixup, kind_of("mine").family
     (True, 'own')

@@ -173,7 +173,7 @@ def embeddings(mlp: MLP, x: Tensor) -> Tensor:
 class GradientFactors:
     """Gradients of many samples as outer products, layer by layer.
 
-    The gradient of f(x_i) by W_l is the matrix delta_l(i) alpha_(l-1)(i)^T, a row of
+    The gradient of f(x_i) in W_l is the matrix delta_l(i) alpha_(l-1)(i)^T, a row of
     ``deltas[l-1]`` (n, m_l) times a row of ``alphas[l-1]`` (n, m_(l-1)). There is one more alpha
     than there are deltas: the delta of the last layer is 1 for every sample and is not stored.
     """

@@ -67,7 +67,7 @@ def sharpness(
     start: np.random.Generator,
     factors: Sequence[float] | None = None,
 ) -> float:
-    """Return the largest eigenvalue of the Hessian of a ``loss`` by its ``parameters``.
+    """Return the largest eigenvalue of the Hessian of a ``loss`` in its ``parameters``.
 
     By Lanczos iterations on products of the Hessian and a vector (Pearlmutter 1994), in the
     parameters' type, from a vector that ``start`` draws, see `TOLERANCE`; NaN if they do not

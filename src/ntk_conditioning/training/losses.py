@@ -40,7 +40,7 @@ class Loss:
         return (f - self.codes[labels]).square().sum(-1) / 2
 
     def gradient(self, f: Tensor, labels: Tensor) -> Tensor:
-        """Return the derivative (..., n, c) of every sample's loss by its outputs."""
+        """Return the derivative (..., n, c) of every sample's loss with respect to its outputs."""
         if self.softmax:
             right = labels[..., None]
             return f.softmax(-1).scatter_add_(-1, right, -f.new_ones(right.shape))

@@ -1,7 +1,7 @@
 """Losses of gradient descent as the kernel at initialisation predicts them, and when it parts.
 
 For the mean square loss over n samples and all of them in a step, a network that is linear in its
-weights has after t steps of learning rate η (liu2023relu, Section 3; Jacot et al. 2018)
+weights has after t steps of learning rate η (Lee et al. 2019, arXiv:1902.06720)
 
     L_t = 1/(2n) Σ_i (1 - η λ_i / n)^(2t) (u_i · (y - f_0))²,
 

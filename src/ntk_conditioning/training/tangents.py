@@ -36,7 +36,7 @@ class Architecture:
 class Tangent:
     """Gradients of a network's c outputs at n samples, as outer products, and the outputs there.
 
-    The gradient of output a at sample i by W_l is deltas[l-1][i, :, a] alphas[l-1][i]^T, with
+    The gradient of output a at sample i in W_l is deltas[l-1][i, :, a] alphas[l-1][i]^T, with
     ``deltas`` (n, m_l, c) and ``alphas`` (n, m_(l-1)). Of the last layer, where delta is the unit
     vector of the output, only the alphas are stored; ``f`` is (n, c).
     """

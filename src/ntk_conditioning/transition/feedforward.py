@@ -118,7 +118,7 @@ def outputs(net: FeedforwardNet, x: Tensor) -> Tensor:
 def tangents(net: FeedforwardNet, x: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
     """Return, for ``x`` (n, d), c_(l-1) (n, ·) and df/dz_l (n, m_l) of all layers, and f (n,).
 
-    The gradient of f at a sample by W_l is their outer product, times the layer's scale.
+    The gradient of f at a sample in W_l is their outer product, times the layer's scale.
     """
     with torch.enable_grad():
         inputs, sums = layers(net, x.detach().requires_grad_())

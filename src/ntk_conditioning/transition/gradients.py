@@ -1,6 +1,6 @@
 """Inner products of the gradients of all neurons of a layer, and the angles between them.
 
-The gradient of a pre-activation z_i of layer l, by the weights up to that layer, has as many
+The gradient of a pre-activation z_i of layer l, in the weights up to that layer, has as many
 entries as there are weights. Its inner products with the other neurons of the layer need none of
 them: with c the layer's input of length m, W its weights and P_0 the inner products of the
 gradients of c,

@@ -134,7 +134,7 @@ def _add_data(crate: ROCrate, name: str, entry: Mapping[str, Any]) -> Entity:
     about |= {keys[key]: entry[key] for key in keys if key in entry}
     files = entry.get("files", {}).values()
     path = Path(entry.get("path", ""))
-    if path.is_file():  # the user's own: its name and content are all that is published
+    if path.is_file():  # the user's: its name and content are all that is published
         files = [{"name": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}]
     parts = []
     for file in files:

@@ -130,7 +130,7 @@ def differences(names: set[str], there: Path, here: Path, *, same_software: bool
             same = _NUMBER.split(texts[0]) == _NUMBER.split(texts[1])
             x, y = (np.array(_NUMBER.findall(text), float) for text in texts)
             same = same and np.allclose(x, y, rtol=ON_PAGES, atol=0)
-            problem = "" if same else "its text is another one when made again"
+            problem = "" if same else "its text differs when made again"
         elif same_software and a.suffix == ".png":
             problem = compared_pictures(a, b)
         elif same_software:  # a PDF: this machine draws as the run's if the picture is the same

@@ -271,6 +271,6 @@ def evaluate(claim: Claim, rows: pd.DataFrame, expression: str) -> pd.Series:
             result = pd.eval(text, engine="python", local_dict=names, global_dict={})
             values = pd.Series(result, rows.index)
         return values if values.dtype == bool else pd.to_numeric(values).astype(float)
-    except Exception as error:  # whatever pandas raises, of an expression of the user's own
+    except Exception as error:  # whatever pandas raises, of a user's expression
         where = f"{claim.paper}: claim {claim.name}: {expression!r}"
         raise UserError(f"{where}: {one_line(error)}") from None

@@ -23,7 +23,7 @@ def downloads(run: Run) -> dict[str, Mapping[str, Any]]:
 def original_files(run: Run, dataset: str, split: str = "train") -> list[str]:
     """Return what must be there before a dataset is read: the receipts of its downloads.
 
-    A path of the user's own needs no job.
+    A user's path needs no job.
     """
     files = catalogue.files_of(run.catalogue[dataset], split).values()
     return [run.path("downloads", f"{file['name']}.json") for file in files]
@@ -61,7 +61,7 @@ def entry(run: Run, dataset: str) -> str:
 
 
 def user_content(run: Run, dataset: str) -> list[str]:
-    """Return digests of a user's own file and alignments; the catalogue has all others'."""
+    """Return digests of a user's file and alignments; the catalogue has all others'."""
     entry = run.catalogue[dataset]
     places = (entry.get("path"), entry.get("options", {}).get("alignments"))
     return [content(path) for path in places if path]

@@ -29,7 +29,7 @@ def given_config(run: Run) -> list[str]:
 
 
 def all_code(run: Run) -> str:
-    """Return the digest of all that computes: programs, notebooks, the user's own files."""
+    """Return the digest of all that computes: programs, notebooks, the user's files."""
     programs = sorted(f"scripts/{path.name}" for path in run.source.glob("scripts/*.py"))
     notebooks = [f"notebooks/{figure}.ipynb" for figure in run.figures]
     return code(run, programs + notebooks, user_programs(run.config))

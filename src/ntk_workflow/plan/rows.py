@@ -60,13 +60,13 @@ def user_activation_files(run: Run, names: Iterable[str]) -> list[str]:
 
 
 def activation_options(run: Run, names: Iterable[str]) -> list[str]:
-    """Return activations as options, with the files that register those of the user's own."""
+    """Return activations as options, with the files that register the user's."""
     files = user_activation_files(run, names)
     return ["--activation", *names, *(f"--activation-file={file}" for file in files)]
 
 
 def network_options(run: Run, model: str) -> list[str]:
-    """Return a training's network as options, with the file of the user's own."""
+    """Return a training's network as options, with the user's file."""
     options = ["--model", model]
     if model in run.models:
         network = run.config["models"][model]

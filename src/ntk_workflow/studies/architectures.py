@@ -28,7 +28,7 @@ def checks(run: Run) -> Iterator[str]:
 
 
 def measure_architectures(w: Any, config: Config, samples: Samples) -> Size:
-    """Compute the kernels of all networks; those of the user's own count as fully connected."""
+    """Compute the kernels of all networks; the user's count as fully connected."""
     study, seconds, kept = config["architectures_study"], 0.0, 0
     n, networks = study["samples"], len(study["activations"]) * len(study["seeds"])
     places = math.prod((samples.image or (1, 1))[:2])

@@ -84,7 +84,7 @@ class TrainingTask:
 
 
 def new_network(name: str, own: UserModel | None, rng: np.random.Generator, **size: Any) -> Network:
-    """Return a network of torch's modules, built in or the user's own."""
+    """Return a network of torch's modules, built in or the user's."""
     return make_user_network(own, rng, **size) if own else make_network(name, rng, **size)
 
 

@@ -1,4 +1,4 @@
-"""Data of one's own and drawn data are read exactly, and a file that is not sound is named."""
+"""Users' data and drawn data are read exactly, and a file that is not sound is named."""
 
 import gzip
 import zipfile

@@ -71,7 +71,7 @@ def convolutions():
     for dims in (1, 2, 3):
         shape = (4, 5, 6, 5)[: dims + 1]
         for name, given in options.items():
-            # After another layer, so that there is a gradient by its input.
+            # After another layer, so that there is a gradient with respect to its input.
             first = kinds[dims](4, 4, 1)
             yield f"Conv{dims}d, {name}", ended(first, kinds[dims](4, 6, 3, **given), shape=shape)
             more = {"output_padding": 1} if given.get("stride", 1) > 1 else {}

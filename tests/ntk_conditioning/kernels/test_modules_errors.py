@@ -160,7 +160,7 @@ def test_a_caller_without_gradients_gets_the_same_kernel():
 
 
 def test_memory_is_kept():
-    """Of 700 images whose gradients by the largest weight alone would take 110 MB."""
+    """Of 700 images whose gradients with respect to the largest weight alone would take 110 MB."""
     program = """
 import resource, torch
 from torch import nn

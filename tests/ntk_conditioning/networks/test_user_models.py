@@ -1,4 +1,4 @@
-"""The user's own networks: what they are given, and every mistake by one line."""
+"""The user's networks: what they are given, and every mistake by one line."""
 
 from pathlib import Path
 

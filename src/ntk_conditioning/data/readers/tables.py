@@ -1,4 +1,4 @@
-"""Data of one's own: Parquet, CSV and NumPy archives, read, or only counted."""
+"""A user's data: Parquet, CSV and NumPy archives, read, or only counted."""
 
 from __future__ import annotations
 
@@ -170,8 +170,8 @@ def _from_table(
         features = [name for name in names if name != labels]
         if index := [name for name in features if _INDEX_COLUMN.fullmatch(name)]:
             raise ContentError(
-                f"{path} has a row index, column {_quoted(index)}; list the feature columns under "
-                "options, features, or save the table without index"
+                f"{path} has a row index, column {_quoted(index)}; save the table without index, "
+                "or, in a catalogue, list the feature columns under options, features"
             )
     if not len(table):
         raise ContentError(f"{path} has no samples, only columns")
@@ -195,8 +195,8 @@ def _from_table(
             row = int(pd.to_numeric(texts, errors="coerce").isna().argmax())
             raise ContentError(
                 f"{path}: {place(row)}, column {name!r} is {texts[row][:40]!r}, not a number; "
-                "encode texts as numbers, make it the labels, or list numeric columns under "
-                "options, features"
+                "encode texts as numbers, make it the labels, or leave it out (in a catalogue, "
+                "list numeric columns under options, features)"
             )
     x = np.column_stack([columns[name] for name in features])
     y = None if labels is None else columns[labels]
