@@ -34,7 +34,7 @@ def main(argv: cli.Argv = None) -> None:
     add("--samples", type=positive, nargs="+", required=True, help="sizes n of exact kernels")
     add("--bounded", type=positive, nargs="*", default=[], help="larger ones, by products alone")
     add("--probes", type=positive, default=2, help="Lanczos runs of a kernel that is not formed")
-    add("--steps", type=positive, default=6, help="products of each run")
+    add("--steps", type=positive, default=4, help="products of each run")
     args = parser.parse_args(argv)
 
     sigmas = activations.load(args.activation, args.activation_file)
