@@ -20,9 +20,8 @@ from ntk_workflow import cli
 from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.rows import TOO_LARGE, available_memory
 
-EXACT = ("n", "lambda_max", "lambda_max_error", "lambda_min", "lambda_min_error")
-EXACT += ("kappa", "kappa_error")
-BOUNDED = ("n", "lambda_max", "lambda_max_error", "kappa_bound")
+LARGEST = ("n", "lambda_max", "lambda_max_error")
+EXACT = (*LARGEST, "lambda_min", "lambda_min_error", "kappa", "kappa_error")
 RANK = ("effective_rank", "effective_rank_low", "effective_rank_high")
 
 
@@ -48,7 +47,7 @@ def main(argv: cli.Argv = None) -> None:
         size: Any = {"depth": depth, "width": args.width, "activation": sigma}
         mlp = init_mlp(x.shape[1], **size, generator=generator(seed, "init"))
         names = {"dataset": args.dataset, "activation": activation, "depth": depth, "seed": seed}
-        names |= {"width": args.width, "d": x.shape[1]}
+        names |= {"width": args.width}
         least = math.inf  # eigenvalue so far: more samples have no larger one
         for n in sorted(args.samples):
             cell = names | given | {"n": n}
@@ -56,8 +55,12 @@ def main(argv: cli.Argv = None) -> None:
                 memory = available_memory("cpu")
                 budget = MemoryBudget(memory, threads=args.threads, remedy=TOO_LARGE)
                 result = EmpiricalKernel(mlp, "empirical_ntk", budget).conditioning(x[:n])
-                row = names | {column: getattr(result, column) for column in EXACT}
-                row |= {"method": "exact", "kappa_bound": result.kappa} | dict.fromkeys(RANK)
+                row = {column: getattr(result, column) for column in EXACT}
+                row |= (
+                    names
+                    | {"d": x.shape[1], "method": "exact", "kappa_bound": result.kappa}
+                    | dict.fromkeys(RANK)
+                )
                 checkpoints.write(cell, done := [row])
             rows += done
             if done[0]["kappa"] is not None:
@@ -66,10 +69,10 @@ def main(argv: cli.Argv = None) -> None:
             cell = names | given | {"n": n, "probes": args.probes, "steps": args.steps}
             if (done := checkpoints.read(cell)) is None:
                 kernel = ntk_operator(mlp, torch.from_numpy(x[:n]))
-                result = condition_operator(kernel, probes=args.probes, steps=args.steps, seed=seed)
-                row = names | dict.fromkeys(EXACT)
-                row |= {column: getattr(result, column) for column in BOUNDED}
-                row |= {"method": "products"} | dict(zip(RANK, result.effective_rank, strict=True))
+                found = condition_operator(kernel, probes=args.probes, steps=args.steps, seed=seed)
+                row = names | dict.fromkeys(EXACT) | {"d": x.shape[1], "method": "products"}
+                row |= {column: getattr(found, column) for column in (*LARGEST, "kappa_bound")}
+                row |= dict(zip(RANK, found.effective_rank, strict=True))
                 checkpoints.write(cell, done := [row])
             better = done[0]["lambda_max"] / least
             rows.append(done[0] | {"kappa_bound": max(done[0]["kappa_bound"], better)})

@@ -13,6 +13,7 @@ import measure_architectures
 import measure_finite_width
 import measure_linearity
 import measure_orthogonality
+import measure_whole_dataset
 import numpy as np
 import pytest
 import torch
@@ -37,6 +38,7 @@ PROGRAMS = {
     "orthogonality": (measure_orthogonality, STUDY),
     "linearity": (measure_linearity, f"--radii 1 --directions 2 {STUDY}"),
     "finite_width": (measure_finite_width, "--samples 4 9 --networks 3 --widths 5 --depths"),
+    "whole_dataset": (measure_whole_dataset, "--width 8 --samples 7 --depths"),
     "architectures": (measure_architectures, "--samples 6 --network mlp_bias 4"),
 }
 
@@ -65,7 +67,7 @@ def row(folder, capsys):
         assert PROGRAMS[program][0].main(given) == 0
         log = capsys.readouterr().err
         computed, reused = (
-            sorted(re.findall(rf"(?:depth|width) (\w+), seed (\w+): {state}$", log, re.MULTILINE))
+            sorted(re.findall(rf"(?:depth|width) (\w+), seed (\w+)(?:, n 7)?: {state}$", log, re.MULTILINE))
             for state in ("computed", "kept")
         )
         return (folder / "row.parquet").read_bytes(), computed, reused
@@ -128,11 +130,12 @@ DECIDING = {
     "orthogonality": STUDIED | TRAINED | WIDTHS,
     "linearity": STUDIED | LINEAR | {"directions": "--directions 3"} | WIDTHS,
     "finite_width": SAMPLES | {"networks": "--networks 4", "width": "--widths 6"} | DEPTHS,
+    "whole_dataset": {"n": "--samples 8", "width": "--width 9"} | DEPTHS,
     "architectures": SAMPLES | {"image": "--image 2 2 1"} | NAMES,
 }
 #: Entries that no option changes here: a GPU, and what is the same in all rows of a program.
 FIXED = {"spectrum": {"device"}, "infinite_spectrum": {"width"}, "min_angle": {"device", "kernel"}}
-FIXED |= {"infinite_min_angle": {"kernel", "width"}, "finite_width": set()}
+FIXED |= {"infinite_min_angle": {"kernel", "width"}, "finite_width": set(), "whole_dataset": set()}
 FIXED |= {"orthogonality": {"device"}, "linearity": {"device"}}
 FIXED["architectures"] = {"kernel", "model", "width", "depth", "function"}
 

@@ -160,7 +160,7 @@ def condition_operator(
     return OperatorConditioning(
         n=n,
         lambda_max=float(largest),
-        lambda_max_error=float(error),
+        lambda_max_error=float(error + floor),  # the residual's own rounding
         lambda_min_bound=float(max(smallest, floor)),
         trace=trace,
         frobenius=frobenius,
