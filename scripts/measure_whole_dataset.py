@@ -56,11 +56,8 @@ def main(argv: cli.Argv = None) -> None:
                 budget = MemoryBudget(memory, threads=args.threads, remedy=TOO_LARGE)
                 result = EmpiricalKernel(mlp, "empirical_ntk", budget).conditioning(x[:n])
                 row = {column: getattr(result, column) for column in EXACT}
-                row |= (
-                    names
-                    | {"d": x.shape[1], "method": "exact", "kappa_bound": result.kappa}
-                    | dict.fromkeys(RANK)
-                )
+                row |= names | dict.fromkeys(RANK) | {"d": x.shape[1], "method": "exact"}
+                row["kappa_bound"] = result.kappa
                 checkpoints.write(cell, done := [row])
             rows += done
             if done[0]["kappa"] is not None:

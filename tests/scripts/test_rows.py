@@ -66,8 +66,9 @@ def row(folder, capsys):
         given = arguments(folder, program, options, values=values, seeds=seeds)
         assert PROGRAMS[program][0].main(given) == 0
         log = capsys.readouterr().err
+        cell = r"(?:depth|width) (\w+), seed (\w+)(?:, n \d+)?"
         computed, reused = (
-            sorted(re.findall(rf"(?:depth|width) (\w+), seed (\w+)(?:, n 7)?: {state}$", log, re.MULTILINE))
+            sorted(re.findall(f"{cell}: {state}$", log, re.MULTILINE))
             for state in ("computed", "kept")
         )
         return (folder / "row.parquet").read_bytes(), computed, reused
