@@ -8,6 +8,7 @@ parameters, the second differentiates the outputs in its direction (`torch.func.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +54,7 @@ COLUMNS = 8
 FEW = 32
 
 Weights = Mapping[str, Tensor]
+_log = logging.getLogger(__name__)
 
 
 def ntk_operator(
@@ -128,6 +130,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         self._weights = {name: p.detach() for name, p in self._module.parameters.items()}
         n = len(self._x[0]) * (plan.outputs if outputs == "full" else 1)
         super().__init__(torch.empty(0, dtype=plan.precision).numpy().dtype, (n, n))
+        _log.info("%r", self)
 
     def __matmul__(self, v: Any) -> Any:
         """Return K v (n,) or (n, m): a tensor on the device of the tensor ``v``, or an array."""
