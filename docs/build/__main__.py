@@ -16,6 +16,7 @@ from docs.build import (
     figure_3,
     precision,
     stated,
+    whole_dataset,
 )
 from docs.build.marked import with_part
 from ntk_conditioning.files import write_text
@@ -44,6 +45,7 @@ PARTS = {
     "figure 3 in short": ("docs/why_deeper_trains.md", figure_3.in_short),
     "stated": ("docs/liu2023relu.md", stated.in_markdown),
     "precision": ("docs/numerics.md", precision.in_markdown),
+    "whole dataset": ("docs/whole_dataset.md", whole_dataset.in_markdown),
     "tables": ("results/README.md", described_tables),
 }
 
