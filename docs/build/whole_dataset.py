@@ -39,7 +39,8 @@ def in_markdown() -> str:
 
 def _geometric(rows, column: str, n: int) -> str:
     """Return the geometric mean over seeds."""
-    return f"{np.exp(np.log(rows.query('n == @n')[column]).mean()):,.3g}"
+    values = rows.query("n == @n")[column].dropna()
+    return f"{np.exp(np.log(values).mean()):,.3g}" if len(values) else "hidden by rounding"
 
 
 def _power(rows, column: str) -> str:
