@@ -152,7 +152,8 @@ def branches(setting: Setting) -> Measurements:
             ntk = 1 - w
             for _ in range(depth):
                 after, slope = leaky_relu_step(w, angle_of(w), bend=1.0)
-                ntk = ntk + square * (norm * (1 - after) + (norm * (1 - w) + ntk) * (1 - slope))
+                # of the last weights and of the branch's last alike, and what flows through it
+                ntk = ntk + square * (2 * norm * (1 - after) + ntk * (1 - slope))
                 w, norm = (w + square * after) / (1 + square), norm * (1 + square)
             for name, kernel, other in (("nngp", 1 - w, plain.nngp), ("ntk", ntk, plain.ntk)):
                 ratio = np.linalg.cond(kernel) / np.linalg.cond(other)
