@@ -47,7 +47,7 @@ def _layers(w: Array, delta: float) -> Iterator[tuple[int, Array, Array]]:
         kernel = 1 - w + kernel * (1 - slope)
 
 
-def _cosines(w: Array, delta: float, depth: int) -> Array:
+def cosines(w: Array, delta: float, depth: int) -> Array:
     """Return the cosines of gradients after ``depth`` hidden layers."""
     layers, _, kernel = next(itertools.islice(_layers(w, delta), depth, None))
     return kernel / layers
@@ -61,7 +61,7 @@ def limits(setting: Setting) -> Measurements:
     samples = [on_sphere(1, n, 64) if n <= 5 else np.eye(n) for n in SAMPLES]
     w = [1 - np.cos(ANGLES), *(pdist(x, "sqeuclidean") / 2 for x in samples)]
     distinct, inverse = np.unique(np.concatenate(w), return_inverse=True)
-    deep = np.split(_cosines(distinct, 0.5, DEEP)[inverse], np.cumsum([*map(len, w)]))
+    deep = np.split(cosines(distinct, 0.5, DEEP)[inverse], np.cumsum([*map(len, w)]))
     rows = grid(activation="relu", depth=DEEP, at=ANGLES)
     for (row, _), cosine in zip(rows, deep[0], strict=True):
         angle = math.degrees(math.acos(cosine))
@@ -100,7 +100,7 @@ def non_linearity(setting: Setting) -> Measurements:
         ]
         yield row("entries_below_bound", min(gaps))
         if delta >= 1 / 4:
-            cosine = _cosines(np.ones(1), delta, LESS_DEEP)[0]
+            cosine = cosines(np.ones(1), delta, LESS_DEEP)[0]
             kappa = (1 + (N - 1) * cosine) / (1 - cosine)
             yield row("limiting_kappa_of_delta", kappa, limit, depth=LESS_DEEP)
         if len(needed) > 1:
@@ -146,18 +146,26 @@ def branches(setting: Setting) -> Measurements:
     for row, seed, depth in grid(activation="relu", n=N, d=N // 2, **keys):
         x = on_sphere(seed, N, N // 2)
         plain = infinite.InfiniteNetwork(x, depth=depth, activation="relu")
-        start = squareform(pdist(x, "sqeuclidean") / 2)
         for square in (1.0, 1 / depth):
-            w, norm = np.array(start), 1.0  # cosine distances and squared norms of embeddings
-            ntk = 1 - w
-            for _ in range(depth):
-                after, slope = leaky_relu_step(w, angle_of(w), bend=1.0)
-                # of the last weights and of the branch's last alike, and what flows through it
-                ntk = ntk + square * (2 * norm * (1 - after) + ntk * (1 - slope))
-                w, norm = (w + square * after) / (1 + square), norm * (1 + square)
-            for name, kernel, other in (("nngp", 1 - w, plain.nngp), ("ntk", ntk, plain.ntk)):
-                ratio = np.linalg.cond(kernel) / np.linalg.cond(other)
+            kernels = residual(x, depth=depth, square=square)
+            for name, kernel in zip(("nngp", "ntk"), kernels, strict=True):
+                ratio = np.linalg.cond(kernel) / np.linalg.cond(getattr(plain, name))
                 yield row(f"residual_{name}_kappa_over_plain", ratio, at=math.sqrt(square))
+
+
+def residual(x: Array, *, depth: int, square: float) -> tuple[Array, Array]:
+    """Return NNGP and NTK (n, n) of a · u_L at infinite width, of unit samples u_0 = ``x`` (n, d).
+
+    Each of L = ``depth`` blocks adds V ReLU(W u) to u, whose variance is ``square`` times u's.
+    """
+    w, norm = squareform(pdist(x, "sqeuclidean") / 2), 1.0  # cosine distances, squared norms
+    ntk = 1 - w
+    for _ in range(depth):
+        after, slope = leaky_relu_step(w, angle_of(w), bend=1.0)
+        # V and a both have the branch as their gradient, and W what comes through it
+        ntk = ntk + square * (2 * norm * (1 - after) + ntk * (1 - slope))
+        w, norm = (w + square * after) / (1 + square), norm * (1 + square)
+    return norm * (1 - w), ntk
 
 
 def layer_norm(setting: Setting) -> Measurements:

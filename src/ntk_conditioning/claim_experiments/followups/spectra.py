@@ -1,16 +1,15 @@
 """Power series and effective ranks of kernels, sums of outputs, and labels in the spectrum."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.datasets import load_digits
 
 from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
-from ntk_conditioning.claim_experiments.numerics import exponent, network, on_sphere, rms
-from ntk_conditioning.data.generated import load_digits
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.duals.hermite import expand, expansion
-from ntk_conditioning.kernels import empirical, infinite, modules
+from ntk_conditioning.kernels import infinite, modules
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
@@ -28,7 +27,7 @@ MANY, SIZES = 512, (64, 1024)
 FEW, D, OUTPUTS = 8, 16, 5
 
 
-def _coefficients(name: str) -> tuple[Array, float]:
+def coefficients(name: str) -> tuple[Array, float]:
     """Return c_0, c_1, … of the NTK Σ c_p ρ^p with one hidden layer, and their sum.
 
     Weights have variance 1, and biases what units then lack of it (arXiv:2211.07844, Table 1).
@@ -43,10 +42,10 @@ def _coefficients(name: str) -> tuple[Array, float]:
 def power_series(setting: Setting) -> Measurements:
     """Measure the NTK's power series: shares of its first terms, and how they fall."""
     for row, name in grid(activation=list(TABLE_1)):
-        c, total = _coefficients(name)
+        c, total = coefficients(name)
         for last, printed in enumerate(TABLE_1[name]):
             yield row("first_terms_percent", 100 * c[: last + 1].sum() / total, printed, at=last)
-    c, total = _coefficients("relu")
+    c, total = coefficients("relu")
     yield Measurement("power_series_exponent", exponent(TERMS, c[TERMS]), activation="relu")
     ratio = 100 - TABLE_1["relu"][0], TABLE_1["relu"][1] - TABLE_1["relu"][0]
     yield Measurement("terms_over_first", (total - c[0]) / c[1], 1.3, ratio[0] / ratio[1])
@@ -57,7 +56,7 @@ def effective_ranks(setting: Setting) -> Measurements:
 
     Samples are uniform on the sphere.
     """
-    c, total = _coefficients("relu")
+    c, total = coefficients("relu")
     keys = {"n": MANY, "d": (8, 64), "seed": setting.seeds[:3]}
     for row, d, seed in grid(activation="relu", depth=1, **keys):
         x = on_sphere(seed, MANY, d)
@@ -79,32 +78,16 @@ def participation(setting: Setting) -> Measurements:
         x = on_sphere(seed, 2 * SIZES[-1], d)
         k = infinite.ntk(x[: SIZES[-1]], x, depth=depth, activation="relu") / (depth + 1)
         limit = 1 / np.mean(k[:, SIZES[-1] :] ** 2)
-        ranks = [_participation(k[:n, :n]) for n in SIZES]
+        ranks = [np.trace(k[:n, :n]) ** 2 / np.sum(k[:n, :n] ** 2) for n in SIZES]
         yield row("participation", ranks[-1], limit, activation="relu", n=SIZES[-1])
         yield row("participation_growth", ranks[-1] / ranks[0], limit, activation="relu")
 
 
-def _participation(k: Array) -> float:
-    return float(np.trace(k) ** 2 / np.sum(k**2))
+def sums_of_outputs(setting: Setting) -> Measurements:
+    """Measure how the kernel of the sum of outputs differs from that of all, at initialisation.
 
-
-def widths(setting: Setting) -> Measurements:
-    """Measure the exponents in the width of two relative errors at random initialisation.
-
-    They are of (tr K)² / |K|_F² beside infinite width, and of the kernel of the sum of five outputs
-    beside that of all outputs, in PyTorch's scaling.
+    Five outputs, in PyTorch's scaling; the exponent of the width in the relative difference.
     """
-    for row, depth in grid(activation="relu", n=4 * FEW, d=D, depth=setting.depths[:2]):
-        errors = []
-        for seed, width in itertools.product(setting.seeds, setting.widths):
-            x = on_sphere(seed, 4 * FEW, D)
-            mlp = network(seed, D, depth=depth, width=width, activation="relu")
-            limit = _participation(infinite.ntk(x, depth=depth, activation="relu"))
-            errors.append(
-                _participation(empirical.ntk(mlp, torch.from_numpy(x)).numpy()) / limit - 1
-            )
-        by_width = np.reshape(errors, (-1, len(setting.widths))).T
-        yield row("participation_width_exponent", exponent(setting.widths, [*map(rms, by_width)]))
     kind: dict[str, Any] = {"d": D, "depth": 2, "outputs": OUTPUTS, "dtype": torch.float64}
     kind |= {"image": None, "activation": activations.get("relu")}
     for row, seed in grid(activation="relu", depth=2, n=FEW, d=D, seed=setting.seeds[:5]):
@@ -123,16 +106,14 @@ def labels(setting: Setting) -> Measurements:
 
     256 handwritten digits on the sphere, ReLU networks of infinite width; also shuffled labels.
     """
-    digits = load_digits()
-    classes = np.asarray(digits.y)
-    for row, seed, depth in grid(
-        activation="relu", n=256, seed=setting.seeds, depth=setting.depths
-    ):
+    images, classes = load_digits(return_X_y=True)
+    keys = {"seed": setting.seeds, "depth": setting.depths}
+    for row, seed, depth in grid(activation="relu", n=256, **keys):
         rng = generator(seed, "data")
-        chosen = rng.permutation(len(digits.x))[:256]
+        chosen = rng.permutation(len(images))[:256]
         targets = np.eye(10)[classes[chosen]]
         targets -= targets.mean(0)
-        kernel = infinite.ntk(unit_rows(digits.x[chosen]), depth=depth, activation="relu")
+        kernel = infinite.ntk(unit_rows(images[chosen]), depth=depth, activation="relu")
         for name, those in (("label", targets), ("shuffled_label", rng.permutation(targets))):
             spectrum = label_spectrum(kernel, those)
             yield row(f"{name}_energy_exponent", exponent(spectrum.eigenvalues, spectrum.energy))
