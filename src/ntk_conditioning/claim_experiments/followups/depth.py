@@ -12,13 +12,11 @@ from ntk_conditioning.claim_experiments.numerics import at_angle, exponent, on_s
 from ntk_conditioning.duals.closed_forms import angle_of, leaky_relu_step
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.depth_profiles import along_depth, layer_by_layer
+from ntk_conditioning.kernels.depth_profiles import layer_by_layer
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation
 
 DEEP, SAMPLES = 20_000, (2, 5, 20, 50, 200)
 ANGLES = (0.1, 0.5, 1.0, 2.0, 3.0)  # radians, of pairs
-SQUARED = Activation("relu_squared", lambda z: z.relu() ** 2, lambda z: 2 * z.relu(), kinks=(0.0,))
 
 #: Δ = b² / (a² + b²) of a s + b|s|, samples, and how far apart they are in radians.
 DELTAS, N, APART, LESS_DEEP = np.arange(1, 9) / 8, 32, 0.1, 4000
@@ -69,16 +67,6 @@ def limits(setting: Setting) -> Measurements:
     for row, n in grid(activation="relu", depth=DEEP, n=SAMPLES):
         kernel = np.eye(n) + squareform(deep[1 + SAMPLES.index(n)])
         yield row("relu_limiting_kappa", np.linalg.cond(kernel), (n + 4) / 3, (n + 3) / 3)
-
-
-def other_limits(setting: Setting) -> Measurements:
-    """Measure gradient angles of other activations at infinite width, with 256 layers."""
-    x = np.column_stack([np.cos([0.0, *ANGLES]), np.sin([0.0, *ANGLES])])
-    for activation in (SQUARED, activations.get("gelu"), activations.get("tanh")):
-        [kernels] = along_depth(x, depths=[256], activation=activation)
-        rows = grid(activation=activation.name, depth=256, at=ANGLES)
-        for (row, _), cosine in zip(rows, kernels.ntk.pairs, strict=False):  # those of the first
-            yield row("other_limiting_angle", math.degrees(math.acos(cosine)))
 
 
 def non_linearity(setting: Setting) -> Measurements:
