@@ -1,4 +1,6 @@
-"""Write docs/claims_verdicts.md and the README's table of results from a finished demo.
+"""Write docs/claims_verdicts.md, the README's table and papers' main claims from a finished demo.
+
+The main claims stand in those pages of papers that have the marks for them.
 
 PYTHONPATH=src:scripts python -m docs.build.verdicts [RUN]
 
@@ -125,14 +127,14 @@ def front(found: Mapping[str, Described], large: Mapping[str, str]) -> str:
     return "\n".join(rows)
 
 
-def page(run: Path) -> tuple[str, str]:
-    """Return the page, of each paper its main claims and all of them folded, and `front`."""
+def page(run: Path) -> tuple[str, str, dict[str, str]]:
+    """Return the page, with each paper's main claims and all of them folded, `front`, `brief`."""
     papers = [
         load(ROOT / f"papers/{name}.yaml") for name in read_yaml(ROOT / "config.yaml")["papers"]
     ]
     used = {table for paper in papers for table in paper.tables}
     frames = {name: tables.read(run / f"{name}.parquet", name).to_pandas() for name in used}
-    parts, all_found, all_large = [HEAD], {}, {}
+    parts, all_found, all_large, briefs = [HEAD], {}, {}, {}
     for paper in papers:
         large = at_papers_width(paper)
         found = [described(claim, check(claim, frames)) for claim in paper.claims]
@@ -142,12 +144,25 @@ def page(run: Path) -> tuple[str, str]:
         total = ", ".join(f"{count} {words}" for count, words in counts(found).values())
         parts += [f"## {paper.title}", f"{paper.citation}. {len(found)} claims: {total}."]
         parts.append(table([by_name[main] for main in paper.main], large, anchors=False))
+        briefs[paper.name] = brief([by_name[main] for main in paper.main])
         for kind, (heading, words) in KINDS.items():
             if group := [result for result in found if result["claim"].kind == kind]:
                 summary = f"<summary>{heading}: {len(group)} claims</summary>"
                 rows = table(group, large, anchors=True)
                 parts.append(f"<details>\n{summary}\n\n{words}\n\n{rows}\n\n</details>")
-    return "\n\n".join(parts) + "\n", front(all_found, all_large)
+    return "\n\n".join(parts) + "\n", front(all_found, all_large), briefs
+
+
+def brief(results: Sequence[Described]) -> str:
+    """Return main claims as rows for the paper's page, with links to all of their numbers."""
+    rows = ["| claim | measured | verdict |", "| --- | --- | --- |"]
+    for result in results:
+        claim = result["claim"]
+        verdict = f"[{result['verdict']}](claims_verdicts.md#{claim.paper}.{claim.name})"
+        said = f"{escaped(claim.statement)} *{escaped(claim.place)}*"
+        cells = [said, escaped(result["measured"].partition(";")[0]), verdict]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def at_papers_width(paper: Paper) -> dict[str, str]:
@@ -195,7 +210,11 @@ def escaped(text: str) -> str:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    whole, table_of_results = page(folder / "results/demo/tables")
+    whole, table_of_results, briefs = page(folder / "results/demo/tables")
     write_text(PAGE, whole)
     readme = ROOT / "README.md"
     write_text(readme, with_part(readme, "results", f"{table_of_results}\n"))
+    for name, main_claims in briefs.items():
+        paper_page = ROOT / f"docs/{name}.md"
+        if "<!-- main claims: " in paper_page.read_text(encoding="utf-8"):
+            write_text(paper_page, with_part(paper_page, "main claims", f"{main_claims}\n"))

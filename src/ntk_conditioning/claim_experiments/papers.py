@@ -15,6 +15,7 @@ from ntk_conditioning.claim_experiments.agarwal2021deep import (
     interpolation,
     norms,
 )
+from ntk_conditioning.claim_experiments.followups import depth, spectra
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.liu2023relu import conditioning, limits, pairs
 from ntk_conditioning.errors import UserError
@@ -23,6 +24,7 @@ PAPERS: dict[str, tuple[ModuleType, ...]] = {
     "liu2023relu": (conditioning, pairs, limits),
     "agarwal2021deep": (activations, correlations, norms, finite_width, interpolation),
     "liu2022transition": (normals, hessians),
+    "followups": (depth, spectra),
 }
 
 

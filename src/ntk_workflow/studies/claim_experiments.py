@@ -9,4 +9,4 @@ def run_claim_experiments(w: Any, config: Config, samples: Samples) -> Size:
     """Draw networks of all widths, depths and seeds."""
     study = config["claim_experiments"]
     weights = sum(width**2 for width in study["widths"]) * sum(study["depths"])
-    return Size(20 + 1e-6 * weights * len(study["seeds"]), PROGRAM + 64 * weights)
+    return Size(28 + 1e-6 * weights * len(study["seeds"]), PROGRAM + 64 * weights)
