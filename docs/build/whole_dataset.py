@@ -14,24 +14,19 @@ BLOCK, FIRST = 512, 256  # samples of a block, and from which on powers of n are
 
 def in_markdown() -> str:
     """Return kappa on a block and on more samples, and the powers of n, by dataset and depth."""
-    table = tables.read(TABLE, "whole_dataset").to_pandas().query("activation == 'relu'")
+    table = tables.read(TABLE, "whole_dataset").to_pandas()
+    table = table.query("activation == 'relu' and depth > 0")
+    exact, bounds = (table.query("method == @m and n >= @FIRST") for m in ("exact", "products"))
+    most, whole, seeds = exact["n"].max(), bounds["n"].max(), table["seed"].nunique()
+    head = ["dataset", "depth", f"κ, n = {BLOCK}", f"n = {most:,}", f"n = {whole:,}", "power of n"]
+    head.append("power of n, λ_min")
     rows = []
-    for (dataset, depth), group in table.groupby(["dataset", "depth"]):
-        solved = group.dropna(subset="kappa").query("n >= @FIRST")
-        largest = solved["n"].max()
-        cells = [label("dataset", dataset), f"{depth}", _geometric(solved, "kappa", BLOCK)]
-        if largest > BLOCK:
-            cells += [f"{_geometric(solved, 'kappa', largest)} (n = {largest:,})"]
-            cells += [_power(solved, column) for column in ("kappa", "lambda_max", "lambda_min")]
-        else:
-            cells += ["hidden by rounding", *["–"] * 3]
-        bounds = group.query("method == 'products'")
-        most = bounds["n"].max()
-        cells.append("–" if bounds.empty else f"{_geometric(bounds, 'kappa_bound', most)}")
-        rows.append(cells)
-    seeds, whole = table["seed"].nunique(), table["n"].max()
-    head = ["dataset", "depth", f"κ, n = {BLOCK}", "κ, most samples", "power of n: κ", "λ_max"]
-    head += ["λ_min", f"κ is at least, n = {whole:,}"]
+    for (dataset, depth), solved in exact.groupby(["dataset", "depth"]):
+        products = bounds.query("dataset == @dataset and depth == @depth")
+        cells = [label("dataset", dataset), f"{depth}"]
+        cells += [_geometric(solved, "kappa", BLOCK), _geometric(solved, "kappa", most)]
+        cells.append(f"≥ {_geometric(products, 'kappa_bound', whole)}")
+        rows.append([*cells, _power(solved, "kappa"), _power(solved, "lambda_min")])
     networks = "one network" if seeds == 1 else f"{seeds} networks"
     note = f"Of {networks} of each depth, width {table['width'].max()}; table `whole_dataset`."
     return f"{markdown_table(head, rows)}\n\n{note}"
@@ -39,8 +34,7 @@ def in_markdown() -> str:
 
 def _geometric(rows, column: str, n: int) -> str:
     """Return the geometric mean over seeds."""
-    values = rows.query("n == @n")[column].dropna()
-    return f"{np.exp(np.log(values).mean()):,.3g}" if len(values) else "hidden by rounding"
+    return f"{np.exp(np.log(rows.query('n == @n')[column]).mean()):,.3g}"
 
 
 def _power(rows, column: str) -> str:
