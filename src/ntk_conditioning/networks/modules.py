@@ -32,6 +32,7 @@ from ntk_conditioning.networks.architectures import (
     blocks,
     patch_count,
     patch_side,
+    size_problem,
 )
 from ntk_conditioning.networks.layers import (
     Attention,
@@ -92,10 +93,13 @@ def make_network(
     ``image`` is their height, width and colours. For depth and width see the module's docstring;
     ``rng`` is a NumPy generator, from which all weights are drawn.
 
-    Raises `UserError` for an unknown name, and `ValueError` for mlp or if ``image`` is missing.
+    Raises `UserError` for an unknown name or a size that it cannot have, and `ValueError` for mlp
+    or if ``image`` is missing.
     """
     if name not in MODELS:
         raise UserError(f"no network {name!r}; built in are {', '.join(MODELS)}")
+    if problem := size_problem(name, depth=depth, width=width):
+        raise UserError(problem)
     model = MODELS[name]
     if model.needs_images and image is None:
         raise ValueError(f"{name} needs the shape of an image")
@@ -244,15 +248,11 @@ class _Builder:
             return [layer] if fixup else [layer, self._normalization(channels, images=True)]
 
         body, top = [*convolve(self.image[2], self.width), *bias(), sigma], self.width
-        for inputs, channels, stride, layers in layout:
-            branch, top = bias(), channels
-            if layers == 2:
-                branch += convolve(inputs, channels, stride, 1 / len(layout) if fixup else 1.0)
-                branch += [*bias(), sigma, *bias()]
-            last = (channels, channels, 1) if layers == 2 else (inputs, channels, stride)
-            branch += convolve(*last, 0.0 if fixup else 1.0)
+        for inputs, top, stride in layout:
+            branch = [*bias(), *convolve(inputs, top, stride, 1 / len(layout) if fixup else 1.0)]
+            branch += [*bias(), sigma, *bias(), *convolve(top, top, factor=0.0 if fixup else 1.0)]
             branch += [*scalar(operator.mul, 1.0), *bias()]
-            body.append(Block(branch, sigma, added=channels - inputs, stride=stride))
+            body.append(Block(branch, sigma, added=top - inputs, stride=stride))
         head = self._layer(nn.Linear, top, self.outputs, variance=0.0 if fixup else squared / top)
         return Network([*body, _mean(-2, -1), *bias()], head)
 

@@ -183,7 +183,7 @@ def measure_sizes(model: UserModel, **size: Any) -> Sizes:
         network(torch.zeros(1, *_shape(size["d"], size["image"])))
     weights = sum(parameter.numel() for parameter in network.parameters())
     products, units = map(sum, zip(*layers, strict=True))
-    return Sizes(weights, max(weights, products), first=0, units=units)
+    return Sizes(weights, max(weights, products), units)
 
 
 def _shape(d: int, image: tuple[int, int, int] | None) -> tuple[int, ...]:

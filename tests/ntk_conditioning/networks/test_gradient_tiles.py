@@ -5,7 +5,7 @@ import math
 import subprocess
 import sys
 import weakref
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import pytest
 import torch
@@ -85,25 +85,12 @@ def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
         with full_precision(tf32=True):
             assert matmul.allow_tf32
             assert torch.backends.cudnn.allow_tf32
-            if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on
-                assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
+            assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
         with suppress(LookupError), full_precision():
             assert torch.get_float32_matmul_precision() == "highest"
             assert not matmul.allow_tf32
             assert not torch.backends.cudnn.allow_tf32
             raise LookupError
-        assert torch.backends.cudnn.allow_tf32  # torch's default
-
-
-def test_threads_that_overlap_are_precise_until_the_last_is_done():
-    first, second = full_precision(tf32=True), full_precision()
-    with float32_products("medium"):
-        with ExitStack() as last:
-            with first:
-                last.enter_context(second)
-                assert not torch.backends.cudnn.allow_tf32
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.get_float32_matmul_precision() == "medium"
         assert torch.backends.cudnn.allow_tf32  # torch's default
 
 
@@ -114,8 +101,6 @@ def test_precision_follows_a_caller_of_the_newer_interface():
         from ntk_conditioning.networks.gradient_tiles import full_precision
         settings = torch.backends
         backends = settings.cuda.matmul, settings.cudnn.conv, settings.mkldnn.matmul
-        if not hasattr(backends[0], "fp32_precision"):  # before torch 2.9
-            raise SystemExit
         for precisions in (["ieee", "tf32", "tf32"], ["tf32", "ieee", "ieee"]):
             for backend, precision in zip(backends, precisions):
                 backend.fp32_precision = precision
