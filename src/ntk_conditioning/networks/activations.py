@@ -26,7 +26,7 @@ from ntk_conditioning.networks.calculus import (
     points_between,
     wrong_slope,
 )
-from ntk_conditioning.networks.user_files import PluginError, run_file
+from ntk_conditioning.networks.user_files import run_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,13 +72,7 @@ class Activation:
     on_arrays: bool = False
 
     def __post_init__(self) -> None:
-        try:
-            kinks = tuple(map(float, self.kinks))  # a list could not be hashed
-        except (TypeError, ValueError):
-            kinks = (math.nan,)
-        if not all(map(math.isfinite, kinks)):
-            raise ActivationError(f"{self.name}: kinks is {self.kinks!r}; give numbers, as (0, 1)")
-        object.__setattr__(self, "kinks", kinks)
+        object.__setattr__(self, "kinks", tuple(map(float, self.kinks)))  # a list has no hash
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", self.name):
             problem = "cannot name a folder; use lower-case letters, digits, _ . -"
             raise ActivationError(f"{self.name!r} {problem}")
@@ -280,14 +274,9 @@ def load_plugin(path: str | Path) -> None:
     key = Path(path).resolve()
     if key in _PLUGINS:
         return
-    before = {*_REGISTRY}
-    try:
-        run_file(path)
-    except PluginError:
-        for name in _REGISTRY.keys() - before:
-            del _REGISTRY[name]
-        raise
-    if _REGISTRY.keys() == before:
+    before = names()
+    run_file(path)
+    if names() == before:
         raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
     _PLUGINS.add(key)
 

