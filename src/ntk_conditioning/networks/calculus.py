@@ -1,13 +1,8 @@
-"""Expectations under N(0, 1), difference quotients, and arrays that answer tensors' methods.
-
-One definition of an activation serves networks, on tensors, and kernels at infinite width, on
-`Elementwise` arrays: to import torch takes seconds, and bundles are verified without it.
-"""
+"""Expectations under N(0, 1), and difference quotients."""
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,31 +55,3 @@ def wrong_slope(
         return None
     first = wrong[0]
     return float(z[first]), float(slopes[first]), float(rise[first])
-
-
-#: Methods of tensors that arrays lack; others are functions of NumPy, or of SciPy as given here.
-_METHODS: dict[str, Callable[..., Any]] = {
-    "clamp": lambda z, min=None, max=None: np.clip(z, min, max),
-    "relu": lambda z: np.maximum(z, 0.0),
-    "to": np.ndarray.astype,
-    "new_ones": lambda z, shape: np.ones(shape, z.dtype),
-}
-_NUMPY = ("exp", "expm1", "log1p", "logaddexp", "sign", "square", "tanh")
-_SCIPY = {"erf": "erf", "sigmoid": "expit"}
-
-
-class Elementwise(np.ndarray[Any, Any]):
-    """A view of an array: ``z.view(Elementwise).tanh()``.
-
-    >>> np.array([-1.0, 0.0, 2.0]).view(Elementwise).clamp(min=0)
-    Elementwise([0., 0., 2.])
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _METHODS or name in _NUMPY:
-            return partial(_METHODS.get(name) or getattr(np, name), self)
-        if name not in _SCIPY:
-            raise AttributeError(f"{type(self).__name__} has no {name}; tensors have more methods")
-        from scipy import special  # each start of the workflow would wait for it
-
-        return partial(getattr(special, _SCIPY[name]), self)

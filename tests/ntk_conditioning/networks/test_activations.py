@@ -37,9 +37,6 @@ def gaussian_expectation(f) -> float:
 def test_functions_are_torchs_and_the_gain_makes_the_second_moment_one(name):
     z = torch.linspace(-9, 9, 1001, dtype=torch.float64)
     torch.testing.assert_close(get(name).function(z), TORCH[name](z), rtol=1e-14, atol=1e-15)
-    without_torch = get(name).values(z.numpy()), get(name).slopes(z.numpy())
-    with_torch = get(name).function(z).numpy(), get(name).derivative(z).numpy()
-    np.testing.assert_allclose(without_torch, with_torch, rtol=1e-14, atol=1e-15)
     moment = gaussian_expectation(lambda z: TORCH[name](z) ** 2)
     assert get(name).gain == pytest.approx(1 / math.sqrt(moment), rel=1e-12)
 
