@@ -142,7 +142,7 @@ def _beyond(masses: Array, places: Array) -> float:
     def excess(y: float) -> float:
         return float((masses / (y + places) ** 2).sum()) - 1
 
-    low, high = max(0.0, float((np.sqrt(masses) - places).max())), math.sqrt(masses.sum())
+    low, high = max(0.0, float((np.sqrt(masses) - places).max())), 2 * math.sqrt(masses.sum())
     return brentq(excess, low, high, xtol=1e-300, rtol=1e-15) if excess(low) > 0 else low
 
 
