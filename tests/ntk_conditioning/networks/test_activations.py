@@ -65,12 +65,6 @@ def test_kinks_and_the_homogeneous_are_declared(name):
     assert sorted(sigma.kinks) == places[jumps > 1e-6].tolist()
 
 
-def test_the_papers_constants():
-    """liu2023relu, Eqs. (1) and (3); agarwal2021deep, Section 7."""
-    assert (get("relu").gain, get("linear").gain) == (math.sqrt(2), 1)
-    assert get("normrelu").shifted_relu == pytest.approx((1.05, -1.5975, -1.6209), abs=5e-5)
-
-
 @pytest.mark.parametrize("name", [*KINKS, *(f"normalized_{name}" for name in REGISTERED)])
 def test_normalized_activations_have_mean_0_and_variance_1(name):
     sigma = get(name)

@@ -1,6 +1,5 @@
-"""Panels and tiles cover every pair once, in bounded memory and in full precision."""
+"""Panels cover every pair once, in bounded memory and in full precision."""
 
-import itertools
 import math
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntk_conditioning.networks.gradient_tiles import Panels, full_precision, panel_rows, tiles
+from ntk_conditioning.networks.gradient_tiles import Panels, full_precision, panel_rows
 from ntk_conditioning.networks.mlp import GradientFactors
 from tests.ntk_conditioning.gradients import float32_products
 
@@ -52,30 +51,6 @@ def test_two_panels_fit_into_the_memory_unless_the_least_forbids(n, row_bytes, m
     panels = math.ceil(n / rows)
     assert rows in (least, math.ceil(n / panels))  # they are as equal as can be
     assert panels == math.ceil(n / max(least, memory // (2 * row_bytes)))  # and as few
-
-
-def pairs_of(tile: tuple[slice, slice]) -> set[tuple[int, int]]:
-    return set(itertools.product(*(range(part.start, part.stop) for part in tile)))
-
-
-SPANS = st.builds(lambda a, n: slice(a, a + n), st.integers(0, 9), st.integers(1, 25))
-SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 40))
-
-
-@given(SPANS, SPANS, SHAPES, st.booleans())
-def test_tiles_cover_pairs_once_or_the_triangle_with_squares_on_the_diagonal(r, c, shape, upper):
-    c, shape = (r, sorted(shape)) if upper else (c, shape)
-    parts = [*tiles(r, c, tuple(shape), upper=upper)]
-    for part in parts:
-        assert all(0 < b.stop - b.start <= most for b, most in zip(part, shape, strict=True))
-        if upper:  # a square first, or wholly above the diagonal
-            assert part[1].start >= (part[0].stop if part[1].start > part[0].start else 0)
-            assert part[1].stop >= part[0].stop
-    covered = [pairs_of(part) for part in parts]
-    assert sum(map(len, covered)) == len(set().union(*covered))
-    expected = {(i, j) for i, j in pairs_of((r, c)) if i <= j or not upper}
-    squares = (pairs_of((p[0], p[0])) for p in parts if upper and p[0].start == p[1].start)
-    assert set().union(*covered) == expected.union(*squares)
 
 
 @pytest.mark.parametrize("allowed", ["medium", "highest"])

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.architectures import MODELS, blocks, sizes
+from ntk_conditioning.networks.architectures import MODELS, sizes
 from ntk_conditioning.networks.layers import Scalar
 from ntk_conditioning.networks.modules import Network, make_network
 
@@ -140,17 +140,6 @@ def test_shortcuts_are_the_identity_with_zeros():
     assert not second[:, 4:].any()
 
 
-@pytest.mark.parametrize("activation", ["relu", "normrelu", "selu", "tanh"])
-def test_the_gradient_is_the_registered_derivative(activation):
-    model = network("fc", 1, 6, activation=activation, outputs=1)
-    x = images(4).requires_grad_()
-    model(x)[0].sum().backward()
-    z = model.body[1](x.flatten(1)).detach()
-    slopes = torch.from_numpy(activations.get(activation).slopes(z.numpy()))
-    expected = (model.head.weight * slopes) @ model.body[1].weight
-    torch.testing.assert_close(x.grad.flatten(1), expected)
-
-
 def test_a_seed_gives_one_network_and_torchs_generator_is_left_alone():
     state = torch.random.get_rng_state()
     for name in BY_MODULES:
@@ -168,20 +157,6 @@ def test_the_shallowest_networks_are_trained(name):
     (f * torch.arange(10)).sum().backward()
     reached = [parameter.grad.any() for parameter in model.parameters()]
     assert all(reached) or "fixup" in name  # whose classifier begins at zero
-
-
-def test_blocks_of_any_depth_are_spread_over_the_stages():
-    """He et al.'s at depth 6 n + 2."""
-    for depth in range(2, 30, 2):
-        layout = [*blocks(4, depth)]
-        assert len(layout) == (depth - 2) / 2
-        counts = [sum(out == 4 << stage for _, out, _ in layout) for stage in range(3)]
-        assert sorted(counts, reverse=True) == counts
-        assert counts[0] - counts[2] <= 1
-        if depth % 6 == 2:
-            assert counts == [(depth - 2) // 6] * 3
-        strides = [(out > inputs) + 1 for inputs, out, _ in layout]
-        assert [stride for *_, stride in layout] == strides
 
 
 def by_hand(name: str, x: Tensor, weights: dict[str, Tensor], gain: float) -> Tensor:
