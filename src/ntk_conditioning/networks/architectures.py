@@ -21,15 +21,13 @@ HEADS, PATCHES = 4, 64
 class Model:
     """A kind of network.
 
-    ``normalization`` stands before every activation, or after it if ``after_activation``. ``fixup``
-    has the initialisation, scalar biases and multipliers of Zhang, Dauphin & Ma (2019). ``scaled``
-    multiplies each of L residual branches by 1/√L. ``pool`` averages over an image's pixels before
-    the outputs.
+    ``normalization`` stands before every activation. ``fixup`` has the initialisation, scalar
+    biases and multipliers of Zhang, Dauphin & Ma (2019). ``scaled`` multiplies each of L residual
+    branches by 1/√L. ``pool`` averages over an image's pixels before the outputs.
     """
 
     family: Family
     normalization: Normalization = "none"
-    after_activation: bool = False
     fixup: bool = False
     scaled: bool = False
     pool: bool = False
@@ -56,7 +54,6 @@ MODELS = {
     "fc": Model("fc"),
     "fc_batch_norm": Model("fc", "batch"),
     "fc_layer_norm": Model("fc", "layer"),
-    "fc_layer_norm_after": Model("fc", "layer", after_activation=True),
     "resnet": Model("resnet"),
     "resnet_batch_norm": Model("resnet", "batch"),
     "resnet_layer_norm": Model("resnet", "layer"),

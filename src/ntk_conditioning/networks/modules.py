@@ -178,14 +178,12 @@ class _Builder:
 
     def fc(self) -> Network:
         """Return a network with weights N(0, gain²/m) on m activations, N(0, 1/d) on x."""
-        after, squared = self.model.after_activation, 1.0
-        bias = after or self.model.normalization == "none"
+        squared, options = 1.0, {"bias": self.model.normalization == "none"}
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise([self.d, *[self.width] * self.depth]):
-            body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, bias=bias))
-            norm, sigma = self._normalization(units), Elementwise(self.activation)
-            body += [sigma, norm] if after else [norm, sigma]
-            squared = 1.0 if after else self.activation.gain**2
+            body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, **options))
+            body += [self._normalization(units), Elementwise(self.activation)]
+            squared = self.activation.gain**2
         variance = squared / self.width
         return Network(body, self._layer(nn.Linear, self.width, self.outputs, variance=variance))
 
