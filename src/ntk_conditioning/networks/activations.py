@@ -20,11 +20,7 @@ import numpy as np
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.calculus import Array as Array
-from ntk_conditioning.networks.calculus import (
-    gaussian_rule,
-    points_between,
-    wrong_slope,
-)
+from ntk_conditioning.networks.calculus import gaussian_rule, points_between, wrong_slope
 from ntk_conditioning.networks.user_files import run_file
 
 if TYPE_CHECKING:
