@@ -67,11 +67,11 @@ class Network(nn.Module):
 
     def rate_groups(self) -> dict[float, list[nn.Parameter]]:
         """Return trainable parameters by the factor of their learning rate, in a fixed order."""
-        groups: dict[float, list[nn.Parameter]] = {}
-        for module in self.modules():
-            factor = SCALAR_RATE if isinstance(module, Scalar) else 1.0
-            trainable = (p for p in module.parameters(recurse=False) if p.requires_grad)
-            groups.setdefault(factor, []).extend(trainable)
+        slow = {module.value for module in self.modules() if isinstance(module, Scalar)}
+        groups: dict[float, list[nn.Parameter]] = {1.0: [], SCALAR_RATE: []}
+        for parameter in self.parameters():  # a shared one once
+            if parameter.requires_grad:
+                groups[SCALAR_RATE if parameter in slow else 1.0].append(parameter)
         return {factor: parameters for factor, parameters in groups.items() if parameters}
 
 

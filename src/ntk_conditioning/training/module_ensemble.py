@@ -61,9 +61,7 @@ class ModuleEnsemble(Training):
                 momentum = {p: torch.zeros_like(p) for p in network.parameters()}
                 tensors |= {f"momentum.{n}": momentum[p] for n, p in network.named_parameters()}
             views = {name: tensor[None] for name, tensor in tensors.items()}
-            rates = network.rate_groups().items()
-            shared_once = {factor: [*dict.fromkeys(parameters)] for factor, parameters in rates}
-            groups.append(_Trained([number], views, network, shared_once, momentum))
+            groups.append(_Trained([number], views, network, network.rate_groups(), momentum))
         return groups
 
     def _evaluates_as_trained(self) -> bool:

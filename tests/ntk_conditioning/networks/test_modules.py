@@ -26,13 +26,6 @@ def images(n: int, image=SMALL) -> Tensor:
     return torch.from_numpy(np.random.default_rng(0).standard_normal((n, image[2], *image[:2])))
 
 
-def test_resnets_have_as_many_parameters_as_published():
-    """He et al. 2016, Table 6, in millions."""
-    for depth, published in {20: 0.27, 32: 0.46, 44: 0.66, 56: 0.85}.items():
-        model = network("resnet_batch_norm", depth, 16, image=(32, 32, 3))
-        assert round(sum(each.numel() for each in model.parameters()) / 1e6, 2) == published
-
-
 BY_MODULES = [name for name in MODELS if name != "mlp"]
 #: Layers with weights at depth 3.
 LAYERS = {"residual_mlp": 5, "vit": 1 + 3 * 6 + 1}
@@ -74,33 +67,9 @@ def test_weights_begin_as_the_paper_says(activation):
         assert layer.weight.var().item() == pytest.approx(expected, rel=5 * math.sqrt(2 / m))
 
 
-def scale_of_change(name: str, depth: int, *, steps: int) -> float:
-    """Return by how much a step of gradient descent changes the outputs, after some others."""
-    model, x = network(name, depth, 8), images(16)
-    for _ in range(steps):
-        before, _ = model(x)
-        model.zero_grad()
-        nn.functional.cross_entropy(before, torch.arange(16) % 10).backward()
-        with torch.no_grad():
-            for factor, group in model.rate_groups().items():
-                for parameter in group:
-                    parameter -= 0.01 * factor * parameter.grad
-    return (model(x)[0] - before).norm().item()
-
-
-def test_fixup_begins_at_zero_and_its_updates_do_not_depend_on_depth():
-    """Zhang et al. 2019: a step changes the outputs by as much as the rate, whatever the depth."""
-    depths = (8, 20, 56)
-    assert not any(network("resnet_fixup", depth, 8)(images(4))[0].any() for depth in depths)
-    for steps in (1, 3):
-        changes = [scale_of_change("resnet_fixup", depth, steps=steps) for depth in depths]
-        assert max(changes) < 2 * min(changes)
-    plain = [scale_of_change("resnet", depth, steps=1) for depth in depths]
-    assert max(plain) > 100 * min(plain)
-
-
-def test_fixup_scales_its_branches_and_slows_its_scalars():
+def test_fixup_begins_at_zero_scales_its_branches_and_slows_its_scalars():
     model = network("resnet_fixup", 20, 32)
+    assert not model(images(4))[0].any()
     for block in (each for each in model.body if hasattr(each, "branch")):
         weight = block.branch[1].weight  # L^(-1/2) of He et al.'s, with L = 9 branches
         assert weight.var().item() == pytest.approx(2 / (9 * len(weight)) / 9, rel=0.2)
