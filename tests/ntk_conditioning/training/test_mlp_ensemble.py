@@ -21,7 +21,6 @@ from tests.ntk_conditioning.training.ensembles import (
     CROSS_ENTROPY,
     LOSSES,
     SCALAR,
-    SQUARE,
     ensemble,
     split,
 )
