@@ -58,7 +58,7 @@ def load(file: str | Path, function: str) -> UserModel:
     Raises `PluginError` if there is no such file or it fails, `OwnNetworkError` if it has no such
     function or one that takes other arguments.
     """
-    build: Any = getattr(run_file(file), function, None)
+    build: Any = run_file(file).get(function)
     model = UserModel(Path(file), function, build)
     takes = f"write def {function}(*, {', '.join(KEYWORDS)})"
     if not callable(build):
