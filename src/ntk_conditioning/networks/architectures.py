@@ -136,14 +136,12 @@ def sizes(
     """Return the sizes of a network of `networks.modules`, without biases and normalisation.
 
     ``image`` is height, width and colours of a sample of ``d`` features, for networks of images.
-    Raises `KeyError` for other names, and `ValueError` if ``image`` is missing.
+    Raises `KeyError` for other names.
 
     >>> sizes("resnet", d=3072, width=16, depth=32, outputs=10, image=(32, 32, 3)).weights
     461872
     """
     kind, products = MODELS[name], 0
-    if kind.needs_images and image is None:
-        raise ValueError(f"{name} needs the shape of an image")
     height, breadth, colours = image or (1, 1, d)
     # inputs and units of each layer, and the positions where an image has it
     if not kind.needs_images:
