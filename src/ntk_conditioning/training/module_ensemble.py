@@ -99,10 +99,7 @@ class ModuleEnsemble(Training):
 
     @torch.no_grad()
     def _step(self, group: _Trained, rate: float) -> None:
-        """Take a step as torch's SGD, the import of which takes as long as a small training.
-
-        All parameters at once, as it does: a GPU waits for each operation to be started.
-        """
+        """Take a step as torch's SGD, the import of which takes as long as a small training."""
         decays = sum(epoch < self.epoch for epoch in self.descent.decay_at)
         for factor, parameters in group.parameters.items():
             step = factor * rate * float(self.descent.decay_factor**decays)
