@@ -60,7 +60,7 @@ def formulas() -> list[tuple[str, str, str, str]]:
 
 def one_layer() -> list[tuple[str, str, str, str]]:
     """Return what the text states of Eq. (14), the angle after one layer."""
-    g = np.degrees(theory.g(np.radians(ANGLES)))
+    g = np.degrees(theory.embedding_angle(np.radians(ANGLES), 1))
     grows = "at every" if (np.diff(g) > 0).all() else "not at every"
     return [
         (

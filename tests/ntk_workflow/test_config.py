@@ -61,7 +61,7 @@ architectures_study: {datasets: [synthetic]}
 architectures_study: {overrides: {vit: {widths: [10]}}}
   -> architectures_study.models[10]: vit has 4 heads, which share its width evenly, not 10; correct
 training: {resnet: {depths: [8, 1]}}
-  -> training.resnet.models[0]: resnet has two layers or more, not 1; correct the depths
+  -> training.resnet.models[0]: resnet has an even number of layers, not 1; correct the depths
 training: {fig3: {outputs: scalar}}
   -> training.fig3.outputs: cross_entropy needs outputs classes; give them, or loss square
 training: {fig3: {weight_decay: 0.1}}

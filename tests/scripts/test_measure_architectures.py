@@ -35,12 +35,12 @@ def measure(tmp_path):
 
 def test_rows_are_those_of_the_networks_by_their_jacobians(measure, tmp_path):
     """On samples of equal norm, and for images of a mean square of 1 for a pixel."""
-    rows = measure("mlp 8 0 2", "resnet_batch_norm 4 5", "mine 8 2", more=OWN)
+    rows = measure("mlp 8 0 2", "resnet_batch_norm 4 6", "mine 8 2", more=OWN)
     assert (rows["n"] == 6).all()
     assert rows.groupby("model").size().to_dict() == {"mine": 2, "mlp": 4, "resnet_batch_norm": 2}
     x = load_prepared(tmp_path / "tiny.npz").x
     wanted = rows.query("model == 'resnet_batch_norm' and seed == 2").iloc[0]
-    size = {"depth": 5, "width": 4, "activation": activations.get("relu"), "image": (4, 4, 2)}
+    size = {"depth": 6, "width": 4, "activation": activations.get("relu"), "image": (4, 4, 2)}
     drawn = draw_on_sphere("tiny", x, 6, seed=1)
     assert np.linalg.norm(drawn, axis=1) == pytest.approx(1)
     network, seen = initial_network("resnet_batch_norm", 4 * drawn, seed=2, **size)

@@ -14,19 +14,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.calculus import Array as Array
-from ntk_conditioning.networks.calculus import (
-    Elementwise,
-    gaussian_rule,
-    points_between,
-    wrong_slope,
-)
-from ntk_conditioning.networks.user_files import PluginError, run_file
+from ntk_conditioning.networks.calculus import gaussian_rule, points_between, wrong_slope
+from ntk_conditioning.networks.user_files import run_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,7 +53,7 @@ class Activation:
 
     ``homogeneous``: σ(c z) = c σ(z) for c > 0. ``kinks``: where the derivative jumps.
     ``negative_slope``: σ is the leaky ReLU of this slope. ``exact_gain``: the gain, if it needs no
-    quadrature. ``on_arrays``: both work on `Elementwise`. Raises `ActivationError` for bad names.
+    quadrature. Raises `ActivationError` for bad names.
     """
 
     name: str
@@ -69,16 +64,9 @@ class Activation:
     negative_slope: float | None = None
     shifted_relu: ShiftedReLU | None = None
     exact_gain: float | None = None
-    on_arrays: bool = False
 
     def __post_init__(self) -> None:
-        try:
-            kinks = tuple(map(float, self.kinks))  # a list could not be hashed
-        except (TypeError, ValueError):
-            kinks = (math.nan,)
-        if not all(map(math.isfinite, kinks)):
-            raise ActivationError(f"{self.name}: kinks is {self.kinks!r}; give numbers, as (0, 1)")
-        object.__setattr__(self, "kinks", kinks)
+        object.__setattr__(self, "kinks", tuple(map(float, self.kinks)))  # a list has no hash
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", self.name):
             problem = "cannot name a folder; use lower-case letters, digits, _ . -"
             raise ActivationError(f"{self.name!r} {problem}")
@@ -119,19 +107,14 @@ class Activation:
         return self._apply(self.derivative, z)
 
     def _apply(self, function: Function, z: Array) -> Array:
-        result: Any
-        if self.on_arrays:
-            with np.errstate(all="ignore"):  # what is not finite raises below
-                result = function(z.view(Elementwise))  # type: ignore[arg-type]
-        else:
-            import torch  # heavy, and only activations of the user's own need it here
+        import torch  # heavy, and kernels with a closed form do without
 
-            with torch.no_grad():  # they may have parameters
-                result = function(torch.from_numpy(np.ascontiguousarray(z)))
-        if result.shape != z.shape or str(result.dtype).removeprefix("torch.") != "float64":
+        with torch.no_grad():  # they may have parameters
+            result = function(torch.from_numpy(np.ascontiguousarray(z)))
+        if result.shape != z.shape or result.dtype != torch.float64:
             shapes = f"float64 of shape {z.shape} to {result.dtype} of shape {tuple(result.shape)}"
             raise ActivationError(f"{self.name}: maps {shapes}; give elementwise functions")
-        values: Array = np.asarray(result)
+        values: Array = result.numpy()
         if not np.isfinite(values).all():
             raise ActivationError(
                 f"{self.name}: not finite at z = {z[~np.isfinite(values)][0]:.6g}"
@@ -244,7 +227,6 @@ def leaky_relu(slope: float, *, name: str) -> Activation:
         kinks=() if slope == 1 else (0.0,),
         negative_slope=slope,
         exact_gain=math.sqrt(2 / (1 + slope**2)),
-        on_arrays=True,
     )
 
 
@@ -268,7 +250,6 @@ def normrelu(kink: float, *, name: str | None = None) -> Activation:
         kinks=(kink,),
         shifted_relu=ShiftedReLU(scale, kink, offset),
         exact_gain=1.0,
-        on_arrays=True,
     )
 
 
@@ -280,14 +261,9 @@ def load_plugin(path: str | Path) -> None:
     key = Path(path).resolve()
     if key in _PLUGINS:
         return
-    before = {*_REGISTRY}
-    try:
-        run_file(path)
-    except PluginError:
-        for name in _REGISTRY.keys() - before:
-            del _REGISTRY[name]
-        raise
-    if _REGISTRY.keys() == before:
+    before = names()
+    run_file(path)
+    if names() == before:
         raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
     _PLUGINS.add(key)
 
@@ -340,4 +316,4 @@ for _activation in (
     Activation("softplus", lambda z: z.logaddexp(0 * z), lambda z: z.sigmoid()),
     normrelu(-1.5975, name=_NORMRELU),  # the kink that Section 7 chooses
 ):
-    register(replace(_activation, on_arrays=True))
+    register(_activation)

@@ -1,16 +1,11 @@
-"""Expectations under N(0, 1), difference quotients, and arrays that answer tensors' methods.
-
-One definition of an activation serves networks, on tensors, and kernels at infinite width, on
-`Elementwise` arrays: to import torch takes seconds, and bundles are verified without it.
-"""
+"""Expectations under N(0, 1), and difference quotients."""
 
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
@@ -60,45 +55,3 @@ def wrong_slope(
         return None
     first = wrong[0]
     return float(z[first]), float(slopes[first]), float(rise[first])
-
-
-#: Methods of tensors that are functions of NumPy, and of SciPy by their names there.
-_NUMPY = ("exp", "expm1", "log1p", "sign", "square", "tanh")
-_SCIPY = {"erf": "erf", "sigmoid": "expit"}
-
-
-class Elementwise(np.ndarray[Any, Any]):
-    """A view of an array: ``z.view(Elementwise).tanh()``.
-
-    >>> np.array([-1.0, 0.0, 2.0]).view(Elementwise).clamp(min=0)
-    Elementwise([0., 0., 2.])
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _NUMPY:
-            return lambda: getattr(np, name)(self)
-        if name not in _SCIPY:
-            raise AttributeError(f"{type(self).__name__} has no {name}; tensors have more methods")
-        from scipy import special  # each start of the workflow would wait for it
-
-        return lambda: getattr(special, _SCIPY[name])(self)
-
-    def clamp(self, min: float | None = None, max: float | None = None) -> Any:
-        """Return the values, or the ends for those beyond them."""
-        return np.clip(self, min, max)
-
-    def relu(self) -> Any:
-        """Return the values, or 0 for those below it."""
-        return np.maximum(self, 0.0)
-
-    def logaddexp(self, other: Any) -> Any:
-        """Return log(e^z + e^other)."""
-        return np.logaddexp(self, other)
-
-    def to(self, dtype: DTypeLike) -> Any:
-        """Return the values in another type."""
-        return self.astype(dtype)
-
-    def new_ones(self, shape: tuple[int, ...]) -> Any:
-        """Return ones in this type."""
-        return np.ones(shape, self.dtype)

@@ -1,6 +1,5 @@
 """Layers of the networks in `networks.modules` that torch does not have."""
 
-import inspect
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -109,46 +108,11 @@ class Block(nn.Module):
 
 
 class Elementwise(nn.Module):
-    """An activation with its registered derivative, so that both are those of the kernels."""
+    """An activation, which torch differentiates to its registered derivative."""
 
     def __init__(self, activation: Activation) -> None:
         super().__init__()
-        self._activation = activation
+        self.gain, self._function = activation.gain, activation.function
 
-    @property
-    def gain(self) -> float:
-        return self._activation.gain
-
-    def forward(self, z: Tensor) -> Any:
-        return _Apply.apply(z, self._activation)  # type: ignore[no-untyped-call]
-
-
-class _Apply(torch.autograd.Function):
-    """σ with its registered derivative, in the form that `torch.func` can transform."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(z: Tensor, activation: Activation) -> Tensor:
-        return activation.function(z)
-
-    @staticmethod
-    def setup_context(context: Any, inputs: tuple[Tensor, Activation], output: Tensor) -> None:
-        z, context.activation = inputs
-        context.save_for_backward(z)
-        context.save_for_forward(z)
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (z,) = context.saved_tensors
-        return gradients[0] * context.activation.derivative(z), None
-
-    @staticmethod
-    def jvp(context: Any, change: Tensor, _: None) -> Tensor:
-        (z,) = context.saved_tensors
-        moved: Tensor = change * context.activation.derivative(z)
-        return moved
-
-
-#: torch asks for it in every call, and would find it out anew each time.
-_Apply.forward.__signature__ = inspect.signature(_Apply.forward)  # type: ignore[attr-defined]
+    def forward(self, z: Tensor) -> Tensor:
+        return self._function(z)

@@ -44,7 +44,7 @@ class MLP:
     ``weights`` are W_1 (m_1, d), …, W_L (m_L, m_(L-1)), W_(L+1) (1, m_L). Depth 0 is the linear
     model, with W_1 (1, d) only.
 
-    Raises `ShapeError` if the weights do not chain, or differ in type or device.
+    Raises `ShapeError` if the weights do not chain.
     """
 
     weights: tuple[Tensor, ...]
@@ -55,8 +55,6 @@ class MLP:
         matrices = bool(shapes) and all(len(shape) == 2 for shape in shapes)
         if not matrices or any(a[0] != b[1] for a, b in pairwise([*shapes, (0, 1)])):
             raise ShapeError(f"weights of shapes {shapes} do not make a network of one output")
-        if len({(w.dtype, w.device) for w in self.weights}) > 1:
-            raise ShapeError("the weights differ in type or device")
         if self.depth:  # its quadrature must not first run inside a caller's torch.func transform
             _ = self.activation.gain
 

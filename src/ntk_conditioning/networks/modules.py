@@ -32,6 +32,7 @@ from ntk_conditioning.networks.architectures import (
     blocks,
     patch_count,
     patch_side,
+    size_problem,
 )
 from ntk_conditioning.networks.layers import (
     Attention,
@@ -66,11 +67,11 @@ class Network(nn.Module):
 
     def rate_groups(self) -> dict[float, list[nn.Parameter]]:
         """Return trainable parameters by the factor of their learning rate, in a fixed order."""
-        groups: dict[float, list[nn.Parameter]] = {}
-        for module in self.modules():
-            factor = SCALAR_RATE if isinstance(module, Scalar) else 1.0
-            trainable = (p for p in module.parameters(recurse=False) if p.requires_grad)
-            groups.setdefault(factor, []).extend(trainable)
+        slow = {module.value for module in self.modules() if isinstance(module, Scalar)}
+        groups: dict[float, list[nn.Parameter]] = {1.0: [], SCALAR_RATE: []}
+        for parameter in self.parameters():  # a shared one once
+            if parameter.requires_grad:
+                groups[SCALAR_RATE if parameter in slow else 1.0].append(parameter)
         return {factor: parameters for factor, parameters in groups.items() if parameters}
 
 
@@ -92,10 +93,13 @@ def make_network(
     ``image`` is their height, width and colours. For depth and width see the module's docstring;
     ``rng`` is a NumPy generator, from which all weights are drawn.
 
-    Raises `UserError` for an unknown name, and `ValueError` for mlp or if ``image`` is missing.
+    Raises `UserError` for an unknown name or a size that it cannot have, and `ValueError` for mlp
+    or if ``image`` is missing.
     """
     if name not in MODELS:
         raise UserError(f"no network {name!r}; built in are {', '.join(MODELS)}")
+    if problem := size_problem(name, depth=depth, width=width):
+        raise UserError(problem)
     model = MODELS[name]
     if model.needs_images and image is None:
         raise ValueError(f"{name} needs the shape of an image")
@@ -174,14 +178,12 @@ class _Builder:
 
     def fc(self) -> Network:
         """Return a network with weights N(0, gain²/m) on m activations, N(0, 1/d) on x."""
-        after, squared = self.model.after_activation, 1.0
-        bias = after or self.model.normalization == "none"
+        squared, options = 1.0, {"bias": self.model.normalization == "none"}
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise([self.d, *[self.width] * self.depth]):
-            body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, bias=bias))
-            norm, sigma = self._normalization(units), Elementwise(self.activation)
-            body += [sigma, norm] if after else [norm, sigma]
-            squared = 1.0 if after else self.activation.gain**2
+            body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, **options))
+            body += [self._normalization(units), Elementwise(self.activation)]
+            squared = self.activation.gain**2
         variance = squared / self.width
         return Network(body, self._layer(nn.Linear, self.width, self.outputs, variance=variance))
 
@@ -244,15 +246,11 @@ class _Builder:
             return [layer] if fixup else [layer, self._normalization(channels, images=True)]
 
         body, top = [*convolve(self.image[2], self.width), *bias(), sigma], self.width
-        for inputs, channels, stride, layers in layout:
-            branch, top = bias(), channels
-            if layers == 2:
-                branch += convolve(inputs, channels, stride, 1 / len(layout) if fixup else 1.0)
-                branch += [*bias(), sigma, *bias()]
-            last = (channels, channels, 1) if layers == 2 else (inputs, channels, stride)
-            branch += convolve(*last, 0.0 if fixup else 1.0)
+        for inputs, top, stride in layout:
+            branch = [*bias(), *convolve(inputs, top, stride, 1 / len(layout) if fixup else 1.0)]
+            branch += [*bias(), sigma, *bias(), *convolve(top, top, factor=0.0 if fixup else 1.0)]
             branch += [*scalar(operator.mul, 1.0), *bias()]
-            body.append(Block(branch, sigma, added=channels - inputs, stride=stride))
+            body.append(Block(branch, sigma, added=top - inputs, stride=stride))
         head = self._layer(nn.Linear, top, self.outputs, variance=0.0 if fixup else squared / top)
         return Network([*body, _mean(-2, -1), *bias()], head)
 

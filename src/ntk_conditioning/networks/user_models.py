@@ -58,7 +58,7 @@ def load(file: str | Path, function: str) -> UserModel:
     Raises `PluginError` if there is no such file or it fails, `OwnNetworkError` if it has no such
     function or one that takes other arguments.
     """
-    build: Any = getattr(run_file(file), function, None)
+    build: Any = run_file(file).get(function)
     model = UserModel(Path(file), function, build)
     takes = f"write def {function}(*, {', '.join(KEYWORDS)})"
     if not callable(build):
@@ -183,7 +183,7 @@ def measure_sizes(model: UserModel, **size: Any) -> Sizes:
         network(torch.zeros(1, *_shape(size["d"], size["image"])))
     weights = sum(parameter.numel() for parameter in network.parameters())
     products, units = map(sum, zip(*layers, strict=True))
-    return Sizes(weights, max(weights, products), first=0, units=units)
+    return Sizes(weights, max(weights, products), units)
 
 
 def _shape(d: int, image: tuple[int, int, int] | None) -> tuple[int, ...]:

@@ -80,17 +80,17 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None
     """
     if len(set(x)) < 3:
         return None
+    from scipy.stats import linregress  # takes a second
+
     across, up = np.log(x), np.log(y)
-    slope, level = np.polyfit(across, up, 1).tolist()
-    off = up - level - slope * across
-    spread = float(np.square(across - across.mean()).sum())
-    error = NORMAL * math.sqrt(float(off @ off) / (len(off) - 2) / spread)
+    line = linregress(across, up)
+    off = up - line.intercept - line.slope * across
     return {
-        "factor": math.exp(level),
-        "exponent": slope,
+        "factor": math.exp(line.intercept),
+        "exponent": float(line.slope),
         "points": len(off),
-        "exponent_low": slope - error,
-        "exponent_high": slope + error,
+        "exponent_low": float(line.slope - NORMAL * line.stderr),
+        "exponent_high": float(line.slope + NORMAL * line.stderr),
         "scatter": float(np.sqrt(np.mean(np.square(off)))),
     }
 

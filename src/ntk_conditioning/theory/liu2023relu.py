@@ -17,20 +17,14 @@ from ntk_conditioning.theory import DomainError
 Array = NDArray[np.float64]
 
 
-def g(z: ArrayLike) -> Array:
-    """Return the angle between the embeddings after one layer, from ``z`` before it.
+def embedding_angle(theta_in: ArrayLike, layer: int) -> Array:
+    """Return θ^(l) = g^l(θ_in), the angle between the embeddings in a layer, Eq. (9).
 
     g(z) = arccos((π - z)/π · cos z + 1/π · sin z), Eq. (8), for z in [0, π]; right to rounding for
     tiny angles too.
 
-    >>> round(float(g(np.pi) / np.pi), 12)
+    >>> round(float(embedding_angle(np.pi, 1) / np.pi), 12)
     0.5
-    """
-    return embedding_angle(z, 1)
-
-
-def embedding_angle(theta_in: ArrayLike, layer: int) -> Array:
-    """Return θ^(l) = g^l(θ_in), the angle between the embeddings in a layer, Eq. (9).
 
     Raises `DomainError` for an angle outside [0, π].
     """

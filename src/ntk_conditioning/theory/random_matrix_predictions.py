@@ -26,6 +26,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
+from scipy.optimize import brentq
 
 from ntk_conditioning.kernels.interpolated_kernels import Distances
 
@@ -36,7 +37,6 @@ NODES, DEGREES = 400, 120
 MANY = 1e9  # harmonics of a degree: more are a multiple of the identity, and left out
 NOISE = 100 * float(np.finfo(np.float64).eps)  # coefficients below, beside the values, are 0
 FLAT = 1e-30  # sizes below, beside the largest, count as none
-STEP = 1e-14  # relative change that ends an iteration
 ROUNDING = 1e-13  # a lower end below, beside the weights of the bulk, is 0
 
 
@@ -137,19 +137,13 @@ def spectrum(
 
 
 def _beyond(masses: Array, places: Array) -> float:
-    """Return y > 0 with Σ m / (y + p)² = 1 for ``masses`` m > 0 (K,) and places p >= 0, 0 if none.
+    """Return y > 0 with Σ m / (y + p)² = 1 for ``masses`` m > 0 (K,) and places p, 0 if none."""
 
-    By Newton's method from below on the sum to the power of -1/2, which is concave in y.
-    """
-    y = max(0.0, float((np.sqrt(masses) - places).max()))
-    while True:
-        inverse = 1 / (y + places)
-        terms = masses * inverse**2
-        total = float(terms.sum())
-        step = (total**1.5 - total) / float(terms @ inverse)
-        if not step > STEP * y:
-            return y
-        y += step
+    def excess(y: float) -> float:
+        return float((masses / (y + places) ** 2).sum()) - 1
+
+    low, high = max(0.0, float((np.sqrt(masses) - places).max())), 2 * math.sqrt(masses.sum())
+    return brentq(excess, low, high, xtol=1e-300, rtol=1e-15) if excess(low) > 0 else low
 
 
 def uniform(distances: Distances, *, n: int, d: int) -> Ends:

@@ -11,10 +11,9 @@ curve in closed form.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -119,10 +118,3 @@ class Expansion(Network):
 
     def rate_groups(self) -> dict[float, list[nn.Parameter]]:
         return self.moved.rate_groups()
-
-
-def expansions(
-    make: Callable[[np.random.Generator], Network],
-) -> Callable[[np.random.Generator], Expansion]:
-    """Return what makes the expansions of the networks that ``make`` makes."""
-    return lambda rng: Expansion(make(rng))

@@ -61,9 +61,7 @@ class ModuleEnsemble(Training):
                 momentum = {p: torch.zeros_like(p) for p in network.parameters()}
                 tensors |= {f"momentum.{n}": momentum[p] for n, p in network.named_parameters()}
             views = {name: tensor[None] for name, tensor in tensors.items()}
-            rates = network.rate_groups().items()
-            shared_once = {factor: [*dict.fromkeys(parameters)] for factor, parameters in rates}
-            groups.append(_Trained([number], views, network, shared_once, momentum))
+            groups.append(_Trained([number], views, network, network.rate_groups(), momentum))
         return groups
 
     def _evaluates_as_trained(self) -> bool:
@@ -101,10 +99,7 @@ class ModuleEnsemble(Training):
 
     @torch.no_grad()
     def _step(self, group: _Trained, rate: float) -> None:
-        """Take a step as torch's SGD, the import of which takes as long as a small training.
-
-        All parameters at once, as it does: a GPU waits for each operation to be started.
-        """
+        """Take a step as torch's SGD, the import of which takes as long as a small training."""
         decays = sum(epoch < self.epoch for epoch in self.descent.decay_at)
         for factor, parameters in group.parameters.items():
             step = factor * rate * float(self.descent.decay_factor**decays)

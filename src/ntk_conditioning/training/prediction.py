@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
 #: A prediction has parted from a loss when it is off by this share of it.
 PARTED = 0.1
+#: Steps that are as good as none.
+MOST = 1e15
 
 #: Losses of a curve, missing once it has diverged.
 Losses = Sequence[float | None]
@@ -59,12 +61,11 @@ def predicted_steps(
     rate: float,
     n: int,
     share: float,
-    most: float = 1e15,
 ) -> float:
     """Return the time t in steps, not rounded to a whole one, at which L_t = ``share`` · L_0.
 
     ``share`` is between 0 and 1; for the other arguments see `predicted_losses`. The result is
-    infinite if t exceeds ``most`` or does not exist: above the critical rate, or if more than this
+    infinite if t exceeds `MOST` or does not exist: above the critical rate, or if more than this
     share of the squared residual lies in directions of eigenvalue zero.
 
     >>> predicted_steps(np.array([2.0]), np.array([8.0]), rate=0.25, n=1, share=0.25)
@@ -80,7 +81,7 @@ def predicted_steps(
     low, high = 0.0, 1.0
     while left(high) > 0:
         low, high = high, 2 * high
-        if high > most:
+        if high > MOST:
             return math.inf
     while high - low > 1e-12 * max(high, 1.0):  # to 0 if a step of 1/λ leaves nothing
         middle = (low + high) / 2

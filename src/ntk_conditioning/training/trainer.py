@@ -126,8 +126,6 @@ class Training(ABC):
         self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
         self._varied = self._varies.copy()  # at any evaluation
         self._groups = self._begin(range(len(members)))
-        tensors = self._groups[0].tensors.items()
-        self._no_networks = {name: t[:0].numpy(force=True).copy() for name, t in tensors}
 
     @property
     def finished(self) -> bool:
@@ -153,9 +151,10 @@ class Training(ABC):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that training goes on from; the networks are those of members not diverged."""
+        names = self._groups[0].tensors if self._groups else ()
         networks = {
-            name: np.concatenate([none, *(g.tensors[name].numpy(force=True) for g in self._groups)])
-            for name, none in self._no_networks.items()
+            name: np.concatenate([g.tensors[name].numpy(force=True) for g in self._groups])
+            for name in names
         }
         progress = {
             "epoch": np.array(self.epoch),

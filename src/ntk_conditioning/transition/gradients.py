@@ -36,6 +36,7 @@ class ZeroGradientError(UserError):
     """A neuron's gradient is zero, so that it has no angle."""
 
 
+@torch.no_grad()
 def gradient_products(
     net: FeedforwardNet, x: Tensor, other: FeedforwardNet | None = None
 ) -> Iterator[Tensor]:
@@ -43,33 +44,18 @@ def gradient_products(
 
     With ``other``, the same architecture at other weights, the second gradient is taken there.
     """
-    return (torch.diag(p) if p.ndim == 1 else p for p in _products(net, x, other))
-
-
-@torch.no_grad()
-def _products(
-    net: FeedforwardNet, x: Tensor, other: FeedforwardNet | None = None
-) -> Iterator[Tensor]:
-    # As `gradient_products`, but the first layer's, a diagonal matrix, are the vector (m,) on it:
-    # its neurons share no weights.
     inputs, sums = layers(net, x[None])
     inputs2, sums2 = (inputs, sums) if other is None else layers(other, x[None])
     slope = net.activation.derivative
-    within = x.new_empty(0)  # of the neurons that feed the layer, the last of them first
+    within = x.new_empty(0, 0)  # of the neurons that feed the layer, the last of them first
     for layer in range(1, len(net.weights)):
-        scale = net.scale(layer)
+        scale, m, fed = net.scale(layer), sums[layer - 1].shape[1], len(within)
         shared = scale**2 * (inputs[layer - 1] @ inputs2[layer - 1].T).squeeze()
-        s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
-        if layer == 1:
-            within = shared * (s * s2).squeeze(0)
-            yield shared.expand(len(within))
-            within = torch.diag(within) if net.dense else within
-            continue
-        m, fed = s.shape[1], len(within)
         weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (net, other or net))
-        across = weight * (scale * within) if within.ndim == 1 else product(weight, within, scale)
+        across = product(weight, within, scale)
         products = product(across, weight2.T, scale)
         products.diagonal().add_(shared)
+        s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
         if net.dense:
             wider = x.new_empty(m + fed, m + fed)
             wider[:m, :m] = s.T * products * s2
@@ -116,8 +102,8 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
     measured: dict[int, list[tuple[float, ...]]] = defaultdict(list)  # of each sample, by layer
     norms: dict[int, tuple[float, float]] = {}
     for k, sample in enumerate(x, start=1):
-        for layer, products in enumerate(_products(net, sample), start=1):
-            squared = products if products.ndim == 1 else products.diagonal()
+        for layer, products in enumerate(gradient_products(net, sample), start=1):
+            squared = products.diagonal()
             if not bool((squared > 0).all()):
                 raise ZeroGradientError(
                     f"neuron {int(torch.argmin(squared)) + 1} of hidden layer {layer} has gradient "
@@ -138,8 +124,6 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
 
 def _cosines(products: Tensor, level: float) -> tuple[float, ...]:
     """Return of all pairs the mean of |cos| and of cos², the largest, and the share above."""
-    if products.ndim == 1:  # a diagonal matrix has no cosines
-        return 0.0, 0.0, 0.0, 0.0
     inverse, pairs = products.diagonal().rsqrt(), len(products) * (len(products) - 1)
     cosines = (products * inverse[:, None]).mul_(inverse).abs_().fill_diagonal_(0).flatten()
     sums = cosines.sum(), cosines @ cosines, torch.count_nonzero(cosines > level)
@@ -149,10 +133,8 @@ def _cosines(products: Tensor, level: float) -> tuple[float, ...]:
 
 def _norms(products: Tensor, slopes: Tensor) -> tuple[float, float]:
     """Return the norms of the matrix of cosines, and of the products of activations' gradients."""
-    if products.ndim == 1:
-        return 1.0, float((slopes**2 * products).max())
     lengths = products.diagonal().sqrt()
-    cosines = products / lengths / lengths[:, None]
+    cosines = (products / lengths / lengths[:, None]).fill_diagonal_(1.0)
     return spectral_norm(cosines), spectral_norm(slopes[:, None] * products * slopes)
 
 

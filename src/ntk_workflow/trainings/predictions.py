@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
 from ntk_conditioning.training.kernels_along import module_kernel
-from ntk_conditioning.training.linearised import Linearised, expansions
+from ntk_conditioning.training.linearised import Expansion, Linearised
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import (
     SHARES,
@@ -93,7 +92,10 @@ def predict(task: TrainingTask, seed: int, part: Split, rates: Sequence[float]) 
     common = (loss, [NetworkSpec(seed, rate) for rate in rates], {seed: part})
     ensemble: Training
     if kind_of(task.names["model"]).by_modules:
-        make = expansions(partial(task.make, dtype=torch.float64))
+
+        def make(rng: np.random.Generator) -> Expansion:
+            return Expansion(task.make(rng, dtype=torch.float64))
+
         ensemble = ModuleEnsemble(make, *common, descent=settings)
     else:
         ensemble = Linearised(task.architecture, *common, descent=settings)

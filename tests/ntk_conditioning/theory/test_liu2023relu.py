@@ -54,6 +54,6 @@ def test_the_bound_of_proposition_2_2_is_attained_by_the_vector_of_its_proof(dis
 
 @pytest.mark.parametrize("angle", [-1e-9, 3.2, math.nan])
 def test_angles_outside_0_to_pi_are_refused(angle):
-    for call in (theory.g, lambda z: theory.gradient_angle(z, 2)):
+    for angle_of in (theory.embedding_angle, theory.gradient_angle):
         with pytest.raises(theory.DomainError, match=r"lies in \[0, π\]"):
-            call([0.5, angle])
+            angle_of([0.5, angle], 2)

@@ -11,7 +11,7 @@ from ntk_conditioning.networks.modules import Network, make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import module_kernel
-from ntk_conditioning.training.linearised import Linearised, expansions
+from ntk_conditioning.training.linearised import Expansion, Linearised
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
@@ -102,8 +102,11 @@ def test_expansions_of_modules_descend_as_their_explicit_jacobian_does(problem):
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((N, 2, 4, 4)))
     loss = make_loss("cross_entropy", outputs="classes", classes=C, dtype=torch.float64)
     descent = Descent(epochs=5, batch_size=4, momentum=0.9, weight_decay=0.01)
-    data, make = {1: Split(x, problem.y)}, expansions(perturbed)
-    ensemble = finish(ModuleEnsemble(make, loss, [NetworkSpec(1, 0.05)], data, descent=descent))
+    data, members = {1: Split(x, problem.y)}, [NetworkSpec(1, 0.05)]
+    ensemble = ModuleEnsemble(
+        lambda rng: Expansion(perturbed(rng)), loss, members, data, descent=descent
+    )
+    finish(ensemble)
     network = perturbed(generator(1, "init"))
     f, j, pace = expanded(network, x)
     start = torch.cat([p.detach().flatten() for p in network.parameters()])

@@ -1,49 +1,20 @@
-"""Losses have torch's own values and gradients; rates are rounded to be the same everywhere."""
+"""Losses stay finite; rates are rounded to be the same everywhere."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_conditioning.training.descent import rounded_down
-from ntk_conditioning.training.losses import Loss, make_loss
-from tests.ntk_conditioning.references import plain_losses
-
-
-def make(name="cross_entropy", outputs="classes", *, classes=4, dtype=torch.float64) -> Loss:
-    return make_loss(name, outputs=outputs, classes=classes, dtype=dtype)
-
-
-@pytest.mark.parametrize(
-    ("name", "outputs"), [("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")]
-)
-def test_values_and_gradients_are_those_of_torch(name, outputs):
-    """Within 1e-14: some roundings of numbers that are not above 10."""
-    loss, rng = make(name, outputs), np.random.default_rng(0)
-    f = torch.from_numpy(2 * rng.standard_normal((20, loss.outputs))).requires_grad_()
-    labels = torch.from_numpy(rng.integers(0, 4, 20))
-    expected = plain_losses((name, outputs), f, labels, classes=4)
-    (gradient,) = torch.autograd.grad(expected.sum(), f)
-    near = {"rtol": 1e-14, "atol": 1e-14}
-    torch.testing.assert_close(loss.values(f, labels), expected, **near)
-    torch.testing.assert_close(loss.gradient(f.detach(), labels), gradient, **near)
+from ntk_conditioning.training.losses import make_loss
 
 
 def test_outputs_far_apart_keep_the_cross_entropy_finite():
-    loss = make(classes=2, dtype=torch.float32)
+    loss = make_loss("cross_entropy", outputs="classes", classes=2, dtype=torch.float32)
     f, wrong = torch.tensor([[1e4, -1e4]]), torch.tensor([1])
     assert loss.values(f, wrong).tolist() == [2e4]
     assert loss.gradient(f, wrong).tolist() == [[1, -1]]
     assert loss.values(f, wrong - 1).tolist() == [0]
-
-
-def test_the_largest_output_or_the_closest_target_is_predicted():
-    f = torch.from_numpy(np.random.default_rng(0).standard_normal((50, 4)))
-    for name in ("cross_entropy", "square"):
-        assert make(name).predictions(f).tolist() == f.argmax(1).tolist()
-    scalar = torch.tensor([-9.0, -0.76, -0.74, 0.24, 0.26, 0.9, 40.0]).double()[:, None]
-    assert make("square", "scalar", classes=5).predictions(scalar).tolist() == [0, 0, 1, 2, 3, 4, 4]
 
 
 @given(st.floats(1e-12, 1e12))

@@ -1,4 +1,4 @@
-"""Ensembles have autograd's gradients, and members that feel no other."""
+"""Ensembles train as a loop by autograd does."""
 
 import math
 from itertools import product
@@ -12,7 +12,7 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training import mlp_ensemble, trainer
+from ntk_conditioning.training import trainer
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec
@@ -21,11 +21,10 @@ from tests.ntk_conditioning.training.ensembles import (
     CROSS_ENTROPY,
     LOSSES,
     SCALAR,
-    SQUARE,
     ensemble,
     split,
 )
-from tests.support.trainings import after, assert_same, finish
+from tests.support.trainings import after, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -33,11 +32,6 @@ METRICS = Ensemble.METRICS
 RELU, LEAKY = activations.get("relu"), activations.get("leaky_relu-0.2")
 #: Two seeds with three rates each.
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
-#: One that diverges, and with what it does so within two epochs; a ReLU network may die instead.
-DIVERGES = NetworkSpec(5, 1e6)
-DIVERGENT = {"loss": SQUARE, "activation": LEAKY}
-#: Sizes that fill no block of a matrix product, so that a BLAS has edges to treat.
-UNEVEN = {"n": 50, "d": 5, "width": 33, "batch_size": 17, "epochs": 4}
 
 both_ways = pytest.mark.parametrize("together", [False, True])
 
@@ -143,50 +137,3 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
         np.testing.assert_allclose(values[measured], expected[measured], rtol=1e-14, atol=0)
         known = range(1, 6) if name == "gradient_norm" else measured
         assert np.flatnonzero(np.isfinite(values).all(axis=1)).tolist() == [*known]
-
-
-@both_ways
-def test_a_member_that_diverges_is_flagged_and_touches_no_other(together):
-    options = {**UNEVEN, **DIVERGENT, "together": together}
-    members, others = [*MEMBERS[:3], DIVERGES, *MEMBERS[3:]], [0, 1, 2, 4, 5, 6]
-    mixed, without = finish(make(members, **options)), finish(make(MEMBERS, **options))
-    assert mixed.diverged[others].tolist() == [-1] * 6
-    epoch = mixed.diverged[3]
-    assert epoch > 0
-    for name in METRICS:
-        lost = mixed.metrics[name][:, 3]
-        assert np.isnan(lost[epoch:]).all()
-        assert np.isfinite(lost[1:epoch]).all()
-        # Together, a batch of another size may be summed in another order.
-        rtol = 1e-11 if together else 0
-        np.testing.assert_allclose(mixed.metrics[name][:, others], without.metrics[name], rtol)
-    assert [len(w) for w in weights(mixed)] == [6, 6, 6]
-
-
-def test_steps_are_recorded_anew_for_every_group(monkeypatch):
-    """With a stand-in for the graph, which needs a GPU: it calls what would be replayed."""
-
-    class Called:
-        def __init__(self, function, rows):
-            self.function = function
-            recorded.append(self)
-
-        def __call__(self, rows):
-            self.function(rows)
-
-    recorded, kind = [], {"together": True, "epochs": 6, **DIVERGENT}
-    members = [*MEMBERS, DIVERGES]
-    expected, paused = finish(make(members, **kind)), make(members, **kind)
-    assert paused.advance()
-    assert not paused.advance(after(1))  # of three steps
-    monkeypatch.setattr(Ensemble, "_replays", True)
-    monkeypatch.setattr(mlp_ensemble, "waits", lambda step: step())
-    monkeypatch.setattr(mlp_ensemble, "Recorded", Called)
-    found = make(members, **kind)
-    finish(found)
-    assert len(recorded) == 2, "before one diverged, and after it"
-    assert_same(found.state(), expected.state())
-    found.restore(paused.state())
-    finish(found)
-    assert len(recorded) == 3, "the first group was left with its last step"
-    assert_same(found.state(), expected.state())

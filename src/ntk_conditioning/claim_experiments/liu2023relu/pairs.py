@@ -25,10 +25,10 @@ UNEQUAL = 3.0  # ratio of two samples' norms
 
 def g_properties(setting: Setting) -> Measurements:
     """Measure what Proposition A.1 and Theorem A.2 say of g and its iterations."""
-    values = theory.g(GRID)
+    values = theory.embedding_angle(GRID, 1)
     yield Measurement("g_slope_min", np.min(np.diff(values) / np.diff(GRID)))
     yield Measurement("g_over_identity_max", np.max(values / GRID))
-    yield Measurement("g_at_zero", theory.g(0.0))
+    yield Measurement("g_at_zero", theory.embedding_angle(0.0, 1))
     layers = range(4 * max(setting.depths) + 1)
     iterates = np.array([theory.embedding_angle(STARTS, layer) for layer in layers])
     ratios = np.max(iterates[1:] / iterates[:-1], axis=0)
