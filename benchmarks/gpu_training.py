@@ -131,7 +131,7 @@ def markdown(result: dict[str, Any]) -> str:
         "steps, before anything is timed.",
         f"Rounds: {len(first['seconds']['together'])}. In TF32 weights may differ by {SAME_TF32} "
         "of their move.",
-        "Here, steps of networks together were recorded and replayed as a CUDA graph.",
+        "Only networks together have their steps recorded and replayed as a CUDA graph.",
         "",
         *table(
             ("precision", "depth", "", "seconds", "steps a second", "over all together"),

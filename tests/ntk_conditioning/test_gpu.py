@@ -13,6 +13,7 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import activations
 from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
+from ntk_conditioning.training.cuda_graphs import Recorded, waits
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
@@ -155,3 +156,22 @@ def test_angles_between_neurons_are_those_of_the_processor(device):
     for expected, found in zip(angles("cpu"), angles(device), strict=True):
         assert found.cos_mean == pytest.approx(expected.cos_mean, rel=1e-10, abs=1e-15)
         assert found.cos_norm == pytest.approx(expected.cos_norm, rel=1e-8)
+
+
+@NEEDS_GPU
+def test_what_is_recorded_is_replayed_and_what_waits_is_known():
+    total, calls = torch.zeros((), device="cuda", dtype=torch.int64), []
+
+    def add(rows):
+        calls.append(rows)
+        total.add_(rows[1].sum())
+
+    rows = {1: torch.arange(3, device="cuda")}
+    assert not waits(lambda: add(rows))
+    assert waits(lambda: rows[1].sum().item())
+    assert waits(lambda: torch.tensor([1.0], device="cuda"))
+    recorded = Recorded(add, rows)
+    for top in (3, 7):
+        recorded({1: torch.arange(top, top + 3, device="cuda")})
+    assert total.item() == 3 + 12 + 24
+    assert len(calls) == 2, "the first by hand, and one to record"

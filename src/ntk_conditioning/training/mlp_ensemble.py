@@ -13,7 +13,7 @@ may have one more axis in front, for networks that are computed side by side.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import activate, product
+from ntk_conditioning.training.cuda_graphs import Recorded, waits
 from ntk_conditioning.training.kernels_along import sharpness
 from ntk_conditioning.training.tangents import Architecture, mlp_kernel, mlp_outputs
 from ntk_conditioning.training.trainer import Group, Split, Training
@@ -98,6 +99,8 @@ class Ensemble(Training):
         self, architecture: Architecture, *networks: Any, together: bool = False, **options: Any
     ) -> None:
         self._architecture, self._together = architecture, together
+        self._began: Group | None = None  # the group that was the last to begin on a GPU
+        self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
         super().__init__(*networks, **options)
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
@@ -114,6 +117,28 @@ class Ensemble(Training):
         return groups
 
     def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
+        if last or not self._replays:
+            self._take_step(group, rows, measure=last)
+        else:
+            self._replay_step(group, rows)
+
+    @property
+    def _replays(self) -> bool:
+        """Whether steps are recorded: of several groups threads would disturb each other's."""
+        return self._together and self._like.is_cuda
+
+    def _replay_step(self, group: Group, rows: Mapping[int, Tensor]) -> None:
+        """Do a step, which is recorded once the group's first has made the libraries ready."""
+        take = partial(self._take_step, group, measure=False)
+        if self._began is not group:
+            _ = group.index  # now, for that waits
+            self._began, self._step = group, take if waits(partial(take, rows)) else None
+        else:
+            self._step = self._step or Recorded(take, rows)
+            self._step(rows)
+
+    def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
+        """Do a step on these rows of each seed's samples; a GPU is waited for only to measure."""
         x, y = self._gather(group, self._train, rows)
         rates = self._rates[group.index]
         pace = (-rates / x.shape[-2]).to(x)
@@ -123,7 +148,7 @@ class Ensemble(Training):
         def pull(f: Tensor) -> Tensor:
             return self._loss.gradient(f, y).mul_(pace)
 
-        f, norm = self._layers(group).descend(x, pull, measure=last)
+        f, norm = self._layers(group).descend(x, pull, measure=measure)
         self._watch_step(group, f, y)
         if norm is not None:
             norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy(force=True)

@@ -1,4 +1,4 @@
-"""Ensembles train as a loop by autograd does."""
+"""Ensembles have autograd's gradients, and members that feel no other."""
 
 import math
 from itertools import product
@@ -12,7 +12,7 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training import trainer
+from ntk_conditioning.training import mlp_ensemble, trainer
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec
@@ -24,7 +24,7 @@ from tests.ntk_conditioning.training.ensembles import (
     ensemble,
     split,
 )
-from tests.support.trainings import after, finish
+from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -32,6 +32,9 @@ METRICS = Ensemble.METRICS
 RELU, LEAKY = activations.get("relu"), activations.get("leaky_relu-0.2")
 #: Two seeds with three rates each.
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
+#: One that diverges, and with what it does so within two epochs; a ReLU network may die instead.
+DIVERGES = NetworkSpec(5, 1e6)
+DIVERGENT = {"loss": SQUARE, "activation": LEAKY}
 
 both_ways = pytest.mark.parametrize("together", [False, True])
 
@@ -137,3 +140,32 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
         np.testing.assert_allclose(values[measured], expected[measured], rtol=1e-14, atol=0)
         known = range(1, 6) if name == "gradient_norm" else measured
         assert np.flatnonzero(np.isfinite(values).all(axis=1)).tolist() == [*known]
+
+
+def test_steps_are_recorded_anew_for_every_group(monkeypatch):
+    """With a stand-in for the graph, which needs a GPU: it calls what would be replayed."""
+
+    class Called:
+        def __init__(self, function, rows):
+            self.function = function
+            recorded.append(self)
+
+        def __call__(self, rows):
+            self.function(rows)
+
+    recorded, kind = [], {"together": True, "epochs": 6, **DIVERGENT}
+    members = [*MEMBERS, DIVERGES]
+    expected, paused = finish(make(members, **kind)), make(members, **kind)
+    assert paused.advance()
+    assert not paused.advance(after(1))  # of three steps
+    monkeypatch.setattr(Ensemble, "_replays", True)
+    monkeypatch.setattr(mlp_ensemble, "waits", lambda step: step())
+    monkeypatch.setattr(mlp_ensemble, "Recorded", Called)
+    found = make(members, **kind)
+    finish(found)
+    assert len(recorded) == 2, "before one diverged, and after it"
+    assert_same(found.state(), expected.state())
+    found.restore(paused.state())
+    finish(found)
+    assert len(recorded) == 3, "the first group was left with its last step"
+    assert_same(found.state(), expected.state())
