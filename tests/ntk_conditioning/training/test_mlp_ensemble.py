@@ -21,6 +21,7 @@ from tests.ntk_conditioning.training.ensembles import (
     CROSS_ENTROPY,
     LOSSES,
     SCALAR,
+    SQUARE,
     ensemble,
     split,
 )
@@ -35,6 +36,9 @@ MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.
 #: One that diverges, and with what it does so within two epochs; a ReLU network may die instead.
 DIVERGES = NetworkSpec(5, 1e6)
 DIVERGENT = {"loss": SQUARE, "activation": LEAKY}
+
+#: Sizes that fill no block of a matrix product, so that a BLAS has edges to treat.
+UNEVEN = {"n": 50, "d": 5, "width": 33, "batch_size": 17, "epochs": 4}
 
 both_ways = pytest.mark.parametrize("together", [False, True])
 
@@ -140,6 +144,24 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
         np.testing.assert_allclose(values[measured], expected[measured], rtol=1e-14, atol=0)
         known = range(1, 6) if name == "gradient_norm" else measured
         assert np.flatnonzero(np.isfinite(values).all(axis=1)).tolist() == [*known]
+
+
+@both_ways
+def test_a_member_that_diverges_is_flagged_and_touches_no_other(together):
+    options = {**UNEVEN, **DIVERGENT, "together": together}
+    members, others = [*MEMBERS[:3], DIVERGES, *MEMBERS[3:]], [0, 1, 2, 4, 5, 6]
+    mixed, without = finish(make(members, **options)), finish(make(MEMBERS, **options))
+    assert mixed.diverged[others].tolist() == [-1] * 6
+    epoch = mixed.diverged[3]
+    assert epoch > 0
+    for name in METRICS:
+        lost = mixed.metrics[name][:, 3]
+        assert np.isnan(lost[epoch:]).all()
+        assert np.isfinite(lost[1:epoch]).all()
+        # Together, a batch of another size may be summed in another order.
+        rtol = 1e-11 if together else 0
+        np.testing.assert_allclose(mixed.metrics[name][:, others], without.metrics[name], rtol)
+    assert [len(w) for w in weights(mixed)] == [6, 6, 6]
 
 
 def test_steps_are_recorded_anew_for_every_group(monkeypatch):
