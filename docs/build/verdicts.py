@@ -190,7 +190,7 @@ def at_papers_width(paper: Paper) -> dict[str, str]:
 def table(results: Sequence[Described], large: Mapping[str, str], *, anchors: bool) -> str:
     """Return claims as rows; pages link to their anchors."""
     rows = [
-        "| claim | verdict | measured | interval | at the paper's width |",
+        "| claim | verdict (demo) | measured | interval | verdict (paper's size) |",
         "| --- | --- | --- | --- | --- |",
     ]
     for result in results:
