@@ -214,16 +214,6 @@ def vega_range(channel: str, column: str, names: list[str]) -> list[Any]:
     return [[2 * length for length in dashes(names)[name]] or [1, 0] for name in names]
 
 
-def dataset_order(name: str) -> tuple[int, str]:
-    """Return a key that sorts datasets as LOOKS has them, then others by name.
-
-    >>> sorted(["mine", "mnist", "digits"], key=dataset_order)
-    ['digits', 'mnist', 'mine']
-    """
-    known = list(LOOKS["dataset"])
-    return (known.index(name) if name in known else len(known)), name
-
-
 def families(models: Iterable[str]) -> dict[str, list[str]]:
     """Return models by the panel that they share; unknown ones are "other".
 
