@@ -161,7 +161,6 @@ def content_digest(samples: PreparedSamples) -> str:
         if array is None:
             digest.update(b"none")
         else:
-            little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-            digest.update(f"{little.dtype.str}{little.shape}".encode())
-            digest.update(little.reshape(-1).data)
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(array.tobytes())
     return digest.hexdigest()

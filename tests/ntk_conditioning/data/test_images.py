@@ -164,8 +164,3 @@ class TestCifar:
             read_cifar10(path, split="test")  # which it is no part of
         with pytest.raises(MissingFileError, match="absent does not exist"):
             read_cifar10(tmp_path / "absent")
-
-    def test_a_second_batch_of_a_name_is_refused(self, tmp_path):
-        members = {f"{folder}/{name}": GOOD[name] for folder in "ab" for name in GOOD}
-        with pytest.raises(FormatError, match=r"member .*/b/data_batch_1.bin: a second batch"):
-            read_cifar10(archive(tmp_path, members))

@@ -104,14 +104,8 @@ def read_cifar10(path: Path, *, split: Literal["train", "test"] = "train") -> Ra
         paths = [folder / name for name in names]
         batches = {path.name: path.read_bytes() for path in paths if path.is_file()}
     else:
-        batches = {}
-        for member, content in tar_files(path, lambda name: PurePosixPath(name).name in names):
-            name = PurePosixPath(member).name
-            if name in batches:
-                raise FormatError(
-                    f"{path}: member {member}: a second batch of this name; take the original file"
-                )
-            batches[name] = content
+        files = tar_files(path, lambda name: PurePosixPath(name).name in names)
+        batches = {PurePosixPath(name).name: content for name, content in files}
     records = []
     for name in names:
         if name not in batches:

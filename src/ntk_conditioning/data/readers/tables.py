@@ -6,10 +6,8 @@ import codecs
 import csv
 import io
 import itertools
-import math
 import re
 import warnings
-import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 _Names = Sequence[str] | None
 _Place = Callable[[int], str]  # how an error calls a row
 # What pandas writes for a row index, in Parquet and in CSV.
-_INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
+_INDEX_COLUMN = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
 
 def read_npz(x: Path, *, features: str = "x", labels: str | None = "y if there") -> RawSamples:
@@ -83,26 +81,11 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
     text, how = _csv_text(x)
     with reading(x, "CSV"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-        # pandas renames a column of a name that it has read already
-        header: Any = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-        first = pd.read_csv(io.StringIO(text), **how, **header).iloc[0]
         table = pd.read_csv(io.StringIO(text), **how, index_col=False, low_memory=False)
-        table.columns = first.tolist()
-    if pd.to_numeric(first, errors="coerce").notna().all():
+    if pd.to_numeric(table.columns.to_series(), errors="coerce").notna().all():
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    unique = table.columns.is_unique and labels in table
-    if unique and pd.api.types.is_string_dtype(table[labels]):
+    if labels in table and pd.api.types.is_string_dtype(table[labels]):
         table[labels] = table[labels].str.strip()
-    elif unique and pd.api.types.is_numeric_dtype(table[labels]):
-        column = table.columns.get_loc(labels)
-        texts = pd.read_csv(io.StringIO(text), **how, index_col=False, usecols=[column], dtype=str)
-        spellings = pd.DataFrame({"label": table[labels], "text": texts.iloc[:, 0]})
-        spellings = spellings.dropna().drop_duplicates().sort_values(["label", "text"])
-        if len(alike := spellings[spellings["label"].duplicated(keep=False)]["text"]):
-            raise ContentError(
-                f"{x}: column {labels!r} has {alike.iloc[0]!r} and {alike.iloc[1]!r}, which are "
-                "read as one label; spell them alike"
-            )
     return _from_table(table, x, labels, features, partial(_csv_line, text, how["sep"]))
 
 
@@ -132,40 +115,12 @@ def _csv_line(text: str, separator: str, row: int) -> str:
     return f"line {next(itertools.islice(lines, row + 1, None))}"
 
 
-def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, int]:
-    """Return samples and features of a NumPy archive, from its array's header."""
-    with zipfile.ZipFile(x) as archive, archive.open(f"{features}.npy") as stream:
-        np.lib.format.read_magic(stream)
-        n, *sample = np.lib.format.read_array_header_1_0(stream)[0]
-    return n, math.prod(sample)
-
-
-def parquet_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
-    """Return samples and features of a Parquet file, from its end."""
-    import pyarrow.parquet
-
-    file = pyarrow.parquet.read_metadata(x)
-    return file.num_rows, len(features) if features else file.num_columns - (labels is not None)
-
-
-def csv_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
-    """Return samples and features of a CSV file, from its header and first column."""
-    import pandas as pd
-
-    text, how = _csv_text(x)
-    columns = pd.read_csv(io.StringIO(text), **how, nrows=0).shape[1]
-    rows = len(pd.read_csv(io.StringIO(text), **how, usecols=[0], index_col=False))
-    return rows, len(features) if features else columns - (labels is not None)
-
-
 def _from_table(
     table: pd.DataFrame, path: Path, labels: str | None, features: _Names, place: _Place
 ) -> RawSamples:
     import pandas as pd
 
     names = table.columns.tolist()
-    if repeated := table.columns[table.columns.duplicated()].tolist():
-        raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
     if features is None:
         features = [name for name in names if name != labels]
         if index := [name for name in features if _INDEX_COLUMN.fullmatch(name)]:

@@ -96,14 +96,6 @@ def test_vectors_are_frames_side_by_side_in_single_precision():
     np.testing.assert_array_equal(vectors(waveform, np.array([7]), plain)[0], features[7])
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"low_freq": 9000}, "low_freq 9000 and high_freq 0 span no band below 8000 Hz"),
-        ({"frame_shift_ms": 0.01}, "less than a sample at 16000 Hz"),
-        ({"window": "kaiser"}, "window kaiser is not one of povey"),
-    ],
-)
-def test_settings_that_make_no_sense_are_named(settings, problem):
-    with pytest.raises(UserError, match=problem):
-        FeatureSettings(**settings)
+def test_frequencies_that_span_no_band_are_named():
+    with pytest.raises(UserError, match="low_freq 9000 and high_freq 0 span no band below 8000 Hz"):
+        FeatureSettings(low_freq=9000)
