@@ -23,8 +23,6 @@ LABELS = {
     "standardized_unit_norm": "standardised, one norm",
     "top_directions": "without first direction",
 }
-#: Kappas above this are drawn at the upper end.
-HIGHEST = 1e12
 
 
 def draw(advice: Advice) -> Figure:
@@ -35,8 +33,7 @@ def draw(advice: Advice) -> Figure:
     )
     _draw_repairs(left, advice)
     advised = advice.predictions[advice.predictions.preparation == advice.preparation]
-    drawn = advised.assign(kappa=advised.kappa.where(advised.kappa <= HIGHEST))
-    handles = _draw_curves(middle, drawn, title="Infinite width")
+    handles = _draw_curves(middle, advised, title="Infinite width")
     middle.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
     look = {"style": "width", "band": ("low", "high")}
     title = f"Random networks, {advice.small_block} samples"

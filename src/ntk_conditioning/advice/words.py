@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ntk_conditioning.advice.geometry import CLOSE
 from ntk_conditioning.advice.recommendations import TRUSTED, WIDTHS, WORTH, Advice, cost
 from ntk_conditioning.plotting.looks import label
 from ntk_conditioning.training.preconditioning import KERNEL, Repaired
@@ -75,11 +74,9 @@ def _samples(advice: Advice) -> Iterator[str]:
         yield f"{data.equal.capitalize()}; every kernel of all samples is singular."
     else:
         yield "No two samples are equal."
-    pairs = zip(data.close, CLOSE, strict=True)
     yield (
         f"The closest two that differ, rows {data.pair[0]} and {data.pair[1]} counted from 0, are "
-        f"{sheet.min_angle:.3g}° apart. Of the pairs there are "
-        f"{', '.join(f'{number:,} closer than {angle:g}°' for number, angle in pairs)}."
+        f"{sheet.min_angle:.3g}° apart."
     )
     middle = number(sheet.norm_median)
     if sheet.norm_max > ALIKE * sheet.norm_min:

@@ -45,7 +45,6 @@ def test_geometry_is_that_of_all_pairs():
     angles = np.degrees(np.arccos(np.clip((units @ units.T)[*pairs.T], -1, 1)))
     assert found.pair == tuple(pairs[angles.argmin()] + 1)
     assert found.sheet.min_angle == pytest.approx(angles.min(), rel=1e-6)
-    assert found.close == ((angles < 1).sum(), (angles < 5).sum())
     assert found.mean_cosine == pytest.approx(np.cos(np.radians(angles)).mean(), abs=1e-12)
     assert found.effective_dimension == pytest.approx(4, rel=0.1)
     assert (found.rank, found.sheet.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
@@ -153,8 +152,6 @@ def test_the_figure_is_drawn_where_kernels_are_singular():
     ("x", "problem"),
     [
         ([[1.0, 0], [1, 0], [0, 1], [0, 0]], "2 different samples; advice needs four or more"),
-        (uniform(20, 4) * 1e200, "values of size .* when they are squared; scale the samples"),
-        (uniform(20, 4) * 1e-200, "values of size .* when they are squared; scale the samples"),
         (np.arange(1.0, 9)[:, None], "all samples are parallel; "),
         (np.outer(np.arange(1, 9), [1.0, 2, 3]), "all samples are parallel; "),
     ],
