@@ -3,6 +3,8 @@
 A value that has no entry keeps the spare colour and marker of its name from figure to figure.
 """
 
+import json
+import os
 import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -105,6 +107,8 @@ FAMILIES = {
 }
 #: What sets an experiment's networks apart from those of the paper's text.
 EXPERIMENTS = {"fig3": "", "fig3_code": "first layer ×√($2/d$)"}
+#: The environment variable with titles of further datasets by name, in JSON.
+TITLES = "NTK_DATASET_TITLES"
 _OTHER_COLORS = ("#EE7733", "#0077BB", "#999933", "#CC3311", "#009988", "#4D4D4D")
 _OTHER_MARKERS = ("H", "d", "p", "h", "8", "1")
 #: A prime number of them: depths 0 to 10 differ, and so do the powers of 2 up to 512.
@@ -133,8 +137,11 @@ def label(column: str, value: Any) -> str:
     name, slope = _base(column, value), ""
     if column == "activation":
         name, _, slope = name.partition("-")
-    known = LOOKS.get(column, {})
-    text = known[name].label if name in known else str(name).replace("_", " ")
+    known, text = LOOKS.get(column, {}), str(name).replace("_", " ")
+    if name in known:
+        text = known[name].label
+    elif column == "dataset":
+        text = json.loads(os.environ.get(TITLES, "{}")).get(name, text)
     return f"{prefix}{text} ({slope})" if slope else f"{prefix}{text}"
 
 

@@ -129,7 +129,10 @@ def test_colors_are_told_apart_with_any_sight(colors, sight):
         assert np.linalg.norm(seen[one] - seen[other]) > 14, (one, other)
 
 
-def test_names_are_spelled_out_and_colors_depend_on_the_name_alone():
+def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
+    monkeypatch.setenv(looks.TITLES, '{"wine": "Chemistry of 178 wines", "digits": "Numbers"}')
+    names = [plotting.label("dataset", name) for name in ("wine", "digits", "my_data")]
+    assert names == ["Chemistry of 178 wines", "Digits", "my data"]
     names = "relu", "normalized_relu", "swish_2", "normrelu--1"
     labels = [plotting.label("activation", name) for name in names]
     assert labels == ["ReLU", "normalised ReLU", "swish 2", "NormReLU (-1)"]
