@@ -93,17 +93,12 @@ LOOKS: dict[str, dict[str, Look]] = {
         "deficits": Look("cosine distances, float64", "#332288", "*"),
     },
 }
-#: The panels of networks, each with the models that share it.
+#: The panels of networks, by what is in the names of those that share one.
 FAMILIES = {
-    "fully connected": ["mlp", "mlp_bias", "residual_mlp", "residual_mlp_scaled"],
-    "convolutional": ["conv", "conv_pool"],
-    "ResNet and transformer": [
-        "resnet",
-        "resnet_batch_norm",
-        "resnet_layer_norm",
-        "resnet_fixup",
-        "vit",
-    ],
+    "mlp": "fully connected",
+    "conv": "convolutional",
+    "resnet": "ResNet and transformer",
+    "vit": "ResNet and transformer",
 }
 #: What sets an experiment's networks apart from those of the paper's text.
 EXPERIMENTS = {"fig3": "", "fig3_code": "first layer ×√($2/d$)"}
@@ -195,29 +190,16 @@ def line_style(dash: Any) -> Any:
     return (0, dash) if dash else "-"
 
 
-#: Vega's shapes for matplotlib's markers.
-VEGA_SHAPES = {
-    "o": "circle",
-    "s": "square",
-    "D": "diamond",
-    "d": "diamond",
-    "P": "cross",
-    "X": "cross",
-}
-VEGA_SHAPES |= {
-    "^": "triangle-up",
-    "v": "triangle-down",
-    "<": "triangle-left",
-    ">": "triangle-right",
-}
+VEGA_SHAPES = ["circle", "square", "diamond", "cross"]
+VEGA_SHAPES += [f"triangle-{side}" for side in ("up", "down", "left", "right")]
 
 
 def vega_range(channel: str, column: str, names: list[str]) -> list[Any]:
-    """Return how Vega draws names as the figures do, by channel: color, shape or strokeDash."""
+    """Return how Vega draws names: in color and strokeDash as the figures do, and in shape."""
     if channel == "color":  # black is lost on a dark page
         return [colors(column, names)[name].replace("#000000", "#888888") for name in names]
     if channel == "shape":
-        return [VEGA_SHAPES.get(markers(column, names)[name], "circle") for name in names]
+        return VEGA_SHAPES
     return [[2 * length for length in dashes(names)[name]] or [1, 0] for name in names]
 
 
@@ -225,13 +207,13 @@ def families(models: Iterable[str]) -> dict[str, list[str]]:
     """Return models by the panel that they share; unknown ones are "other".
 
     >>> families(["mine", "conv_pool"])
-    {'convolutional': ['conv_pool'], 'other': ['mine']}
+    {'other': ['mine'], 'convolutional': ['conv_pool']}
     """
-    models = list(models)
-    known = [model for members in FAMILIES.values() for model in members]
-    panels = FAMILIES | {"other": [model for model in models if model not in known]}
-    shown = {family: [m for m in members if m in models] for family, members in panels.items()}
-    return {family: members for family, members in shown.items() if members}
+    panels: dict[str, list[str]] = {}
+    for model in models:
+        family = next((name for part, name in FAMILIES.items() if part in model), "other")
+        panels.setdefault(family, []).append(model)
+    return panels
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
