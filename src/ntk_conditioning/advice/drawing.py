@@ -32,8 +32,8 @@ def draw(advice: Advice) -> Figure:
         1, 3, figsize=(10.5, 3.4), gridspec_kw={"width_ratios": [1, 1.15, 1]}
     )
     _draw_repairs(left, advice)
-    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
-    handles = _draw_curves(middle, advised, title="Infinite width")
+    handles = _draw_curves(middle, advice.predictions, title="Infinite width")
+    middle.set_ylim(top=min(1e12, middle.get_ylim()[1]))  # or one activation hides the others
     middle.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
     look = {"style": "width", "band": ("low", "high")}
     title = f"Random networks, {advice.small_block} samples"

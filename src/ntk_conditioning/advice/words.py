@@ -149,7 +149,7 @@ def _depth(advice: Advice) -> Iterator[str]:
         f"Kappas are of kernels of {samples}, {WAYS[advice.preparation][1]}, at infinite width. "
         f"Without hidden layers {without}."
     )
-    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
+    advised = advice.predictions
     by_name = dict(iter(advised.groupby("activation", sort=False)))
     first = next(iter(by_name))
     yield f"{_along(first, by_name[first])}."

@@ -133,7 +133,7 @@ def test_all_samples_are_predicted_from_a_block(monkeypatch):
     whole = advised(x, depths=(1, 4, 16))
     monkeypatch.setattr("ntk_conditioning.advice.recommendations.BLOCK", 100)
     part = advised(x, depths=(1, 4, 16))
-    keys = ["preparation", "activation", "depth"]
+    keys = ["activation", "depth"]
     both = part.predictions.merge(whole.predictions, on=keys, suffixes=("", "_exact"))
     both = both[both.activation != "sigmoid"]
     assert len(both) >= 3 * 3
