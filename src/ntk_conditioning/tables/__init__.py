@@ -60,24 +60,6 @@ class Table:
         names = {"table": self.name, "description": self.description}
         return pa.schema(self.columns, {**names, "keys": ",".join(self.keys)})
 
-    def markdown(self) -> str:
-        """Return the table's documentation as a Markdown section."""
-        keys = ", ".join(f"`{key}`" for key in self.keys)
-        lines = [f"### `{self.name}`", "", f"{self.description} Sorted by {keys}."]
-        if self.like:
-            return "\n".join([*lines, "", f"The columns are those of `{self.like}`."]) + "\n"
-        lines += ["", "| column | type | meaning |", "| --- | --- | --- |"]
-        for column in self.columns:
-            text = {key.decode(): value.decode() for key, value in column.metadata.items()}
-            unit = f" [{text['unit']}]" if "unit" in text else ""
-            kind = column.type
-            if pa.types.is_list(kind):  # its own name, list<item: …>, is a tag in Markdown
-                kind = f"list of {kind.value_type}"
-            if column.nullable:
-                kind = f"{kind}, may be missing"
-            lines.append(f"| `{column.name}` | {kind} | {text['description']}{unit} |")
-        return "\n".join(lines) + "\n"
-
 
 def get(name: str) -> Table:
     """Return a table by its name; `TableError` says if there is none.

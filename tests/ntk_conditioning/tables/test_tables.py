@@ -79,7 +79,7 @@ def test_a_declaration_gives_types_units_and_other_tables_columns_or_is_refused(
 def test_a_table_may_have_the_columns_of_another():
     study, conditioning = tables.get("activation_study"), tables.get("conditioning")
     assert study.columns == conditioning.columns
-    assert study.markdown().endswith("The columns are those of `conditioning`.\n")
+    assert study.like == "conditioning"
     assert tables.get("width_slopes").studies == ("orthogonality_study", "linearity_study")
 
 
