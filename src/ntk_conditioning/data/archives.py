@@ -4,7 +4,6 @@ A few megabytes of each can hold terabytes of zeros, so what they hold has a lim
 """
 
 import gzip
-import io
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +19,6 @@ from ntk_conditioning.files import require_file
 
 LIMIT = 2**26, 100
 """Unpacked, a file may have so many bytes, and so many times its own; real data pack less."""
-
-_CHUNK = 1 << 20
 
 
 class FormatError(UserError):
@@ -59,47 +56,31 @@ def require_unpackable(source: Path | str, size: int, *, packed: int) -> None:
         )
 
 
-class _Limited(io.RawIOBase):
-    """The content of a gzip file, of which no more is read than `LIMIT`."""
-
-    def __init__(self, path: Path, stream: gzip.GzipFile) -> None:
-        self.path, self.stream, self.packed = path, stream, path.stat().st_size
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self.stream.readinto(buffer)
-        require_unpackable(self.path, self.stream.tell(), packed=self.packed)
-        return count
-
-
-@contextmanager
-def open_unpacked(path: Path, kind: str) -> Iterator[io.BufferedIOBase]:
-    """Yield a file's bytes as a stream, unpacked if they start as gzip's do.
+def read_unpacked(path: Path, kind: str) -> bytes:
+    """Return a file's bytes, unpacked if they start as gzip's do.
 
     Raises `MissingFileError`, or `FormatError` as `reading` and if they are above `LIMIT`.
     """
     require_file(path)
     with reading(path, kind), path.open("rb") as plain:
         if plain.peek(2)[:2] != b"\x1f\x8b":
-            yield plain
-        else:
-            with gzip.GzipFile(fileobj=plain) as packed:
-                yield io.BufferedReader(_Limited(path, packed), _CHUNK)
+            return plain.read()
+        (free, ratio), packed = LIMIT, path.stat().st_size
+        content = gzip.GzipFile(fileobj=plain).read(free + ratio * packed + 1)
+        require_unpackable(path, len(content), packed=packed)
+        return content
 
 
 def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of the ``wanted`` files of a tar archive, plain or packed with gzip.
+    """Yield name and content of the ``wanted`` files of a tar archive, plain or packed.
 
-    Nothing is unpacked to disk; links and devices are left out. Raises `FormatError` as
-    `open_unpacked`. An iteration that ends by itself has read the whole file, with gzip's checksum.
+    Nothing is unpacked to disk; links and devices are left out. Raises `MissingFileError`, or
+    `FormatError` as `reading` and if members are above `LIMIT`. An iteration that ends by itself
+    has read the whole file, with gzip's checksum.
     """
+    require_file(path)
     size = 0
-    with (
-        open_unpacked(path, "a tar archive") as stream,
-        tarfile.open(fileobj=stream, mode="r|") as archive,
-    ):
+    with reading(path, "a tar archive"), tarfile.open(path) as archive:
         for member in archive:
             size += tarfile.BLOCKSIZE + member.size
             require_unpackable(path, size, packed=path.stat().st_size)
@@ -107,7 +88,8 @@ def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
                 file = archive.extractfile(member)
                 assert file is not None
                 yield member.name, file.read()
-        while stream.read(_CHUNK):
+        rest: Any = archive.fileobj
+        while rest.read(1 << 20):
             pass
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.data.archives import (
     ContentError,
     FormatError,
-    open_unpacked,
+    read_unpacked,
     reading,
     tar_files,
 )
@@ -38,8 +38,8 @@ def read_idx(x: Path, y: Path | None) -> RawSamples:
 
 
 def _array(path: Path) -> NDArray[np.uint8]:
-    with open_unpacked(path, "an IDX file") as stream:
-        content = stream.read()
+    content = read_unpacked(path, "an IDX file")
+    with reading(path, "an IDX file"):
         if content[:3] != b"\0\0\x08":
             raise FormatError(
                 f"{path} starts with {content[:4]!r}, not as an IDX file of unsigned bytes; fetch "

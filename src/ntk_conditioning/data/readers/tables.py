@@ -19,7 +19,7 @@ from ntk_conditioning.data.archives import (
     ContentError,
     FormatError,
     load_arrays,
-    open_unpacked,
+    read_unpacked,
     reading,
     require_unpackable,
 )
@@ -91,8 +91,7 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
 
 def _csv_text(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the text of a CSV file, and pandas' options for its separators."""
-    with open_unpacked(path, "CSV") as stream:
-        content = stream.read()
+    content = read_unpacked(path, "CSV")
     utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = content.decode("utf-16" if utf_16 else "utf-8-sig")
