@@ -1,5 +1,6 @@
 """The figure of the advice: what preparation, depth, activation and width do to kappa."""
 
+import math
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -45,15 +46,12 @@ def draw(advice: Advice) -> Figure:
 
 def _draw_repairs(ax: Axes, advice: Advice) -> None:
     shown = [repair for repair in advice.repairs if repair.place != KERNEL or repair.directions]
-    for position, repair in enumerate(shown):
-        if repair.kappa is None:
-            ax.text(1.2, position, "not resolved", va="center", **NOTE)
-        else:
-            color = "#0077BB" if repair.repair == advice.preparation else "#9ecae1"
-            ax.barh(position, repair.kappa, color=color, height=0.65)
     names = [("kernel " if r.place == KERNEL else "") + LABELS[r.repair] for r in shown]
-    ax.set_yticks(range(len(shown)), names)
-    ax.set_ylim(len(shown) - 0.4, -0.6)
+    colors = ["#0077BB" if r.repair == advice.preparation else "#9ecae1" for r in shown]
+    ax.barh(names, [r.kappa or math.nan for r in shown], color=colors, height=0.65)
+    for position in [k for k, repair in enumerate(shown) if repair.kappa is None]:
+        ax.text(1.2, position, "not resolved", va="center", **NOTE)
+    ax.invert_yaxis()
     ax.set(xscale="log", xlim=(1, None), title="Preparation (ReLU, 1 layer)", xlabel=KAPPA)
 
 
