@@ -80,9 +80,9 @@ def test_a_chart_can_be_saved_as_a_picture(explorer):
     down = "new MouseEvent('mousedown')"
     explorer.driver.execute_script(f"document.querySelector('#chart-pair a').dispatchEvent({down})")
     picture = "document.querySelector('#chart-pair a').href"
-    explorer.wait(
-        lambda driver: driver.execute_script(f"return {picture}")[:14] == "data:image/svg", ""
-    )
+    explorer.wait(lambda driver: "blob:" in driver.execute_script(f"return {picture}"), "a picture")
+    text = explorer.driver.execute_script(f"return fetch({picture}).then(it => it.text())")
+    assert text.startswith("<svg")
 
 
 def test_search_and_filter_hide_claims_and_stay_in_the_address(claims, finished):
