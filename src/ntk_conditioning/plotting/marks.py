@@ -74,6 +74,8 @@ def _make_room(ax: Axes, share: float, edge: str) -> None:
     curves = any(
         np.isfinite(each.dataLim.height) for each in ax.get_shared_y_axes().get_siblings(ax)
     )
+    if not curves:
+        ax.set_ylim(1, 10)
     low, high = ax.get_ylim()
     for minor in (False, True):
         ticks = [y for y in ax.get_yticks(minor=minor) if low <= y <= high]

@@ -218,7 +218,8 @@ def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(
     before, missing = ax.get_ylim(), pd.DataFrame({"depth": [0, 1], "dataset": "digits"})
     plotting.arrows(ax, missing[:0], x="depth", hue="dataset")
     assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 0, 0)
-    ax.plot([0, 1], [np.nan, np.nan], color="#000000")
+    ax.vlines([1.0, 2.0], np.nan, np.nan)
+    ax.set_yscale("log")
     plotting.arrows(ax, missing, x="depth", hue="dataset")
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
