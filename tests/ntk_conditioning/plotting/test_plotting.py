@@ -220,6 +220,7 @@ def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(
     assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 0, 0)
     ax.vlines([1.0, 2.0], np.nan, np.nan)
     ax.set_yscale("log")
+    plotting.plain_log(ax, "y")
     plotting.arrows(ax, missing, x="depth", hue="dataset")
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
