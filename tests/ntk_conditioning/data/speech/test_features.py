@@ -9,7 +9,6 @@ from ntk_conditioning.data.speech.features import (
     filterbank,
     frame_count,
     normalized,
-    stacked,
     vectors,
 )
 from ntk_conditioning.errors import UserError
@@ -74,15 +73,6 @@ def test_normalised_features_have_mean_0_and_variance_1_and_constants_become_0()
     np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-13)
     np.testing.assert_allclose(np.delete(x.var(axis=0), 5), 1, rtol=1e-12)
     assert not x[:, 5].any()
-
-
-def test_stacking_repeats_the_frames_at_the_edges():
-    features = np.arange(4.0)[:, None] * [1, 10]  # frame t is (t, 10 t)
-    first = [0, 0, 0, 0, 0, 0, 1, 10]
-    middle = [0, 0, 0, 0, 1, 10, 2, 20]
-    last = [1, 10, 2, 20, 3, 30, 3, 30]
-    assert stacked(features, np.array([0, 1, 3]), left=2, right=1).tolist() == [first, middle, last]
-    assert stacked(np.ones((1, 3)), np.array([0]), left=5, right=6).tolist() == [[1.0] * 36]
 
 
 def test_vectors_are_frames_side_by_side_in_single_precision():
