@@ -78,12 +78,8 @@ def _samples(advice: Advice) -> Iterator[str]:
         f"The closest two that differ, rows {data.pair[0]} and {data.pair[1]} counted from 0, are "
         f"{sheet.min_angle:.3g}° apart."
     )
-    middle = number(sheet.norm_median)
-    if sheet.norm_max > ALIKE * sheet.norm_min:
-        low, high = number(sheet.norm_min), number(sheet.norm_max)
-        yield f"Norms go from {low} to {high}, with the median {middle}."
-    else:
-        yield f"All norms are about {middle}."
+    low, middle, high = map(number, (sheet.norm_min, sheet.norm_median, sheet.norm_max))
+    yield f"Norms go from {low} to {high}, with the median {middle}."
     if data.mean_cosine > 0.5:
         lie = "samples are close to their mean direction"
     elif data.mean_cosine > 0.1:
