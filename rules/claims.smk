@@ -52,8 +52,10 @@ rule render_explorer:
     conda:
         "../envs/environment.yaml"
     params:
+        titles=lambda w: datasets.titles(run),
         code=code("scripts/render_explorer.py"),
     shell:
+        "NTK_DATASET_TITLES={params.titles:q} "
         f"{python} {home}scripts/render_explorer.py"
         " --run {wildcards.run} --papers {input.papers:q} --tables {input.tables:q}"
         " --output {output:q} 2> {log:q}"

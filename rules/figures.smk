@@ -27,11 +27,13 @@ rule render_figure:
         "../envs/environment.yaml"
     params:
         parameters=lambda w: figures.notebook_parameters(run, w.figure),
+        titles=lambda w: datasets.titles(run),
         # not passed on: the report reads it
         caption=lambda w: f"{run.home}notebooks/{w.figure}.rst",
         failed=with_prefix("logs/{run}/render_figure/{figure}.failed.ipynb"),
         code=code("scripts/run_notebook.py", "notebooks/{figure}.ipynb"),
     shell:
+        "NTK_DATASET_TITLES={params.titles:q} "
         f"{python} {home}scripts/run_notebook.py {home}notebooks/"
         "{wildcards.figure}.ipynb"
         " --parameters {params.parameters:q} --output {output.notebook:q}"

@@ -52,15 +52,14 @@ def main(argv: cli.Argv = None) -> None:
     cli.log.info("device cpu, float64, n %d, d %d", *x.shape)
     kernels = {"activations": [*sigmas.values()], "depths": DEPTHS, "threads": args.threads}
     advice = advise(args.dataset, x, labels, **kernels)
-    predictions = advice.predictions.assign(dataset=advice.name, n=advice.block)
-    predictions["advised"] = predictions.preparation == advice.preparation
+    facts = {"dataset": advice.name, "preparation": advice.preparation, "n": advice.block}
     widest = advice.networks.drop_duplicates(["activation", "depth"], keep="last")
-    finite = widest.rename(columns={"trusted": "trusted_width"}).assign(advised=True)
-    columns = ["advised", "activation", "depth", "excess", "trusted_width"]
-    table = predictions.merge(finite[columns], how="left", on=columns[:3])
+    finite = widest.rename(columns={"trusted": "trusted_width"})
+    columns = ["activation", "depth", "excess", "trusted_width"]
+    table = advice.predictions.assign(**facts).merge(finite[columns], "left", on=columns[:2])
     kappas = {
         label("activation", name): [number(kappa) for kappa in rows.kappa]
-        for name, rows in table[table.advised].groupby("activation", sort=False)
+        for name, rows in table.groupby("activation", sort=False)
     }
     sections = in_words(advice)
     with scratch_folder() as folder:

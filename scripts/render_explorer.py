@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +57,10 @@ def main(argv: Argv = None) -> None:
             charts[name] = chart
             fix_scales(chart, held[source])
     claims = data.claims(frames, papers)
-    labels: dict[str, dict[str, str]] = {"dataset": {}, "activation": {}}
-    for rows, column in product(held.values(), labels):
-        names = {*rows.get(column, ())} - {None}
-        labels[column] |= {name: looks.label(column, name) for name in names}
+    labels = {}
+    for column in ("dataset", "activation"):
+        names = {name for rows in held.values() for name in rows.get(column, ()) if name}
+        labels[column] = {name: looks.label(column, name) for name in names}
     content = {"data": held, "specs": charts, "claims": claims, "labels": labels}
     library = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks a default
     page = render(

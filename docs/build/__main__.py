@@ -6,6 +6,8 @@ PYTHONPATH=src:scripts python -m docs.build [NAME ...]
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+
 from docs.build import (
     advice,
     along_training,
@@ -20,14 +22,33 @@ from docs.build import (
 )
 from docs.build.marked import with_part
 from ntk_conditioning.files import write_text
-from ntk_conditioning.tables import TABLES
+from ntk_conditioning.tables import TABLES, Table
 
 ROOT = Path(__file__).parents[2]
 
 
+def described(table: Table) -> str:
+    """Return a table's documentation as a Markdown section."""
+    keys = ", ".join(f"`{key}`" for key in table.keys)
+    lines = [f"### `{table.name}`", "", f"{table.description} Sorted by {keys}."]
+    if table.like:
+        return "\n".join([*lines, "", f"The columns are those of `{table.like}`."]) + "\n"
+    lines += ["", "| column | type | meaning |", "| --- | --- | --- |"]
+    for column in table.columns:
+        text = {key.decode(): value.decode() for key, value in column.metadata.items()}
+        unit = f" [{text['unit']}]" if "unit" in text else ""
+        kind = column.type
+        if pa.types.is_list(kind):  # its own name, list<item: …>, is a tag in Markdown
+            kind = f"list of {kind.value_type}"
+        if column.nullable:
+            kind = f"{kind}, may be missing"
+        lines.append(f"| `{column.name}` | {kind} | {text['description']}{unit} |")
+    return "\n".join(lines) + "\n"
+
+
 def described_tables() -> str:
     """Return the sections of all tables, from their declarations."""
-    return "\n".join(table.markdown() for table in TABLES.values()).rstrip()
+    return "\n".join(map(described, TABLES.values())).rstrip()
 
 
 #: By name whole files, and parts of documents that stand between marks of that name.

@@ -116,21 +116,9 @@ def shape_of(entry: Entry, speech: Mapping[str, Any]) -> tuple[int | None, int |
             frames, stacked = speech["frames"], speech["stack_left"] + 1 + speech["stack_right"]
             return None if frames == "all" else frames, speech["num_mel_bins"] * stacked
     if "path" in entry and "shape" not in entry:
-        return _counted(json.dumps(entry))
+        return _read(json.dumps(entry))[2]
     samples, features = entry.get("shape", (None, None))
     return samples, features
-
-
-@cache
-def _counted(entry: str) -> tuple[int | None, int | None]:
-    from ntk_conditioning.data.readers import READERS
-
-    fields = json.loads(entry)
-    count = READERS[fields["reader"]].shape
-    try:
-        return count(Path(fields["path"]), **fields.get("options", {})) if count else (None, None)
-    except Exception:  # the job that reads it says why
-        return None, None
 
 
 def file_problems(name: str, entry: Entry) -> Iterator[str]:
@@ -141,30 +129,31 @@ def file_problems(name: str, entry: Entry) -> Iterator[str]:
         if path is not None and not Path(path).exists() and not path.startswith("…/"):
             remedy = "give a path that is absolute or relative to the working directory"
             yield f"catalogue: {name}.{key}: {path} does not exist; {remedy}"
-    if problem := _read(name, json.dumps(entry))[0]:
+    if problem := _read(json.dumps(entry))[0]:
         yield f"catalogue: {name}: {problem}"
 
 
-def known_labels(name: str, entry: Entry) -> int | None:
+def known_labels(entry: Entry) -> int | None:
     """Return how many different labels a dataset has, as far as that is known without a job."""
     if entry["reader"] == "gaussian" or entry.get("options", {}).get("labels", "y") is None:
         return 0
-    return _read(name, json.dumps(entry))[1]
+    return _read(json.dumps(entry))[1]
 
 
 @cache
-def _read(name: str, entry: str) -> tuple[str, int | None]:
-    """Return what is wrong with a small file of the user's own, and how many labels it has."""
+def _read(entry: str) -> tuple[str, int | None, tuple[int | None, int | None]]:
+    """Return what is wrong with a small file of the user's own, how many labels, and the shape."""
     fields = json.loads(entry)
-    path = Path(fields.get("path", ""))
+    path, unknown = Path(fields.get("path", "")), (None, None)
     if not path.is_file() or fields["reader"] == SPEECH or path.stat().st_size > READ_BELOW:
-        return "", None
+        return "", None, unknown
 
     from ntk_conditioning.data import datasets, prepared
 
     try:
-        samples = datasets.read(dataset_source(name, fields))
+        samples = datasets.read(dataset_source(str(path), fields))
         prepared.scaled(samples)
     except UserError as error:
-        return str(error), None
-    return "", 0 if samples.y is None else len(set(samples.y.tolist()))
+        return str(error), None, unknown
+    labels = 0 if samples.y is None else len(set(samples.y.tolist()))
+    return "", labels, samples.x.shape

@@ -72,7 +72,7 @@ def datasets(run: Run, section: Config, where: str = "", labels: str = "") -> It
             yield f"{at}: unknown dataset {name!r}; {did_you_mean(name, run.catalogue)}"
             continue
         entry = run.catalogue[name]
-        kinds = catalogue.known_labels(name, entry) if labels else None
+        kinds = catalogue.known_labels(entry) if labels else None
         if kinds == 0:
             yield f"{at}: {name} has no labels, and {labels}; remove it"
         elif kinds == 1:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from docutils.core import publish_parts
+from IPython.display import Image
 from matplotlib import pyplot
 from matplotlib.mathtext import MathTextParser
 from nbclient import NotebookClient
@@ -22,7 +23,7 @@ from pypdf import PdfReader
 from run_notebook import ThisPython
 
 from ntk_conditioning import tables
-from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN, SavedFigure
+from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, PAGE, SINGLE_COLUMN
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import figures
@@ -99,7 +100,7 @@ def draw(tmp_path, monkeypatch, capsys):
                     names |= parameters | given if cell.id == "parameters" else {}
             pyplot.close("all")
         assert capsys.readouterr() == ("", "")
-        assert any(isinstance(value, SavedFigure) for value in shown)
+        assert any(isinstance(value, Image) for value in shown)
         assert Path(given["png"]).read_bytes().startswith(b"\x89PNG")
         return shown
 

@@ -84,10 +84,11 @@ def test_sizes_are_known_before_a_job_has_read_the_files(tmp_path, monkeypatch):
     assert shape_of(CATALOGUE["mnist"], {}) == (60000, 784)
     assert shape_of(CATALOGUE["librispeech"], FRAMES) == (300, 768)
     assert shape_of(CATALOGUE["librispeech"], FRAMES | {"frames": "all"}) == (None, 768)
-    np.savez(tmp_path / "mine.npz", x=np.zeros((4, 3, 2)))
-    assert shape_of({"reader": "npz", "path": f"{tmp_path}/mine.npz"}, {}) == (4, 6)
+    np.savez(tmp_path / "mine.npz", x=np.ones((4, 3, 2)))
+    mine = {"reader": "npz", "path": f"{tmp_path}/mine.npz", "scaling": "none"}
+    assert shape_of(mine, {}) == (4, 6)
     (tmp_path / "damaged").write_bytes(b"\xff\0,\n")
     for path in ("absent", "damaged"):  # the job that reads it says what is wrong
         for reader in ("npz", "csv", "parquet"):
             entry = {"reader": reader, "path": f"{tmp_path}/{path}", "options": {"labels": "y"}}
-            assert shape_of(entry, {}) == (None, None)
+            assert shape_of(entry | {"scaling": "none"}, {}) == (None, None)

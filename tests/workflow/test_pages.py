@@ -1,6 +1,5 @@
 """The pages of the finished run in a browser: no request, live controls, the tables' numbers."""
 
-import io
 import json
 
 import pandas as pd
@@ -12,8 +11,8 @@ from tests.support.browser import Browser, browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-CHARTS = "document.querySelectorAll('.chart svg').length"
-SPOT = "document.querySelector('#chart-pair svg path[transform]').getAttribute('transform')"
+CHARTS = "document.querySelectorAll('.chart svg.marks').length"
+SPOT = "document.querySelector('#chart-pair svg.marks path[transform]').getAttribute('transform')"
 RINGED = "document.querySelectorAll('#chart-depth_kappa path[stroke=\"#E69F00\"]').length"
 SHOWN = "[...document.querySelectorAll('.claim:not([hidden])')].map(claim => claim.id).join(' ')"
 
@@ -75,21 +74,15 @@ def test_kappas_are_those_of_the_table_and_a_claim_marks_its_points(explorer, fi
     assert claim["statement"] in explorer.driver.find_element(By.ID, "claim").text
 
 
-def test_a_chart_saves_the_rows_that_it_shows(explorer):
-    explorer.driver.execute_script(
-        "URL.createObjectURL = blob => { window.saved = blob; return '#'; };"
-        "HTMLAnchorElement.prototype.click = () => {};"
-    )
-    saved = {}
-    for name in ("depth_kappa", "phase_map"):
-        explorer.click(f'//button[@data-csv="{name}"]')
-        text = explorer.driver.execute_script("return window.saved.text()")
-        saved[name] = pd.read_csv(io.StringIO(text))
-    assert len(saved["depth_kappa"]) == len(content(explorer)["data"]["depth"]["kappa"])
-    assert set(saved["phase_map"]["source"]) == {"laws", "places"}
-    assert saved["phase_map"]["activation"].nunique() == 1
-    explorer.click('//button[@data-svg="pair"]')
-    assert explorer.driver.execute_script("return window.saved.text()").startswith("<svg")
+def test_a_chart_can_be_saved_as_a_picture(explorer):
+    links = "[...document.querySelectorAll('#chart-pair a')].map(link => link.textContent)"
+    assert explorer.value(links) == ["Save as SVG", "Save as PNG"]
+    down = "new MouseEvent('mousedown')"
+    explorer.driver.execute_script(f"document.querySelector('#chart-pair a').dispatchEvent({down})")
+    picture = "document.querySelector('#chart-pair a').href"
+    explorer.wait(lambda driver: "blob:" in driver.execute_script(f"return {picture}"), "a picture")
+    text = explorer.driver.execute_script(f"return fetch({picture}).then(it => it.text())")
+    assert text.startswith("<svg")
 
 
 def test_search_and_filter_hide_claims_and_stay_in_the_address(claims, finished):

@@ -31,7 +31,6 @@ def test_what_means_the_same_reruns_nothing(rerun):
     for file in ("kernels/empirical", "plotting/theme", "networks/activations", "tables/__init__"):
         rerun.edit(f"src/ntk_conditioning/{file}.py", '"""', '"""A word more. ')
     rerun.edit("scripts/compute_spectrum.py", "import torch", "# a remark\nimport torch")
-    rerun.edit("datasets.yaml", "title: Digits\n", "title: Handwritten digits\n")
     rerun.edit("datasets.yaml", "urls: [http", "urls: [https://example.org/a, http")
     rerun.edit("config/ci.yaml", "\nseeds: [1, 32]", "\nseeds: [32, 1]")
     rerun.edit("config/ci.yaml", "depths: [0, 1, 2], balanced", "depths: [2.0, 0, 1], balanced")
@@ -52,11 +51,13 @@ USES = {
     (f"{SCIENCE}/kernels/empirical",): (SPECTRA | AFTER, INFINITE | ANGLES),
 }
 DATA = {"prepare_dataset", "describe_dataset"}
+DRAWN = {"render_figure", "render_explorer"}
 #: The same of edits of config and catalogue, and the number of rows of spectra.
 EDITS = [
     ("config/ci.yaml", "{depths: [0, 1, 2]", "{depths: [0, 1, 2, 3]", SPECTRA | ANGLES, DATA, 4),
     ("config/ci.yaml", "\nseeds: [1, 32]", "\nseeds: [1, 7, 32]", DATA | SPECTRA, TRAINING, 4 + 4),
     ("config/ci.yaml", "\ndatasets: [digits, ", "\ndatasets: [", AFTER, TRAINING, 0),
+    ("datasets.yaml", "title: Digits\n", "title: Numbers\n", DRAWN, DATA | SPECTRA | TRAINING, 0),
     ("datasets.yaml", "scaling: symmetric", "scaling: unit_interval", DATA | TRAINING, set(), 4),
 ]
 

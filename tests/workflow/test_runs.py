@@ -8,6 +8,7 @@ from itertools import product
 import compute_spectrum
 import numpy as np
 import pytest
+from pypdf import PdfReader
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import figures
@@ -149,6 +150,8 @@ def test_own_data_as_in_the_docs(clone):
     assert {*zip(table.dataset, table.d, strict=True)} == {("wine", 13)}
     figure = "results/own_data/figures/liu2023relu/fig2_conditioning_vs_depth.png"
     assert (clone.folder / figure).exists()
+    drawn = PdfReader(clone.folder / figure.replace("png", "pdf")).pages[0].extract_text()
+    assert "Chemistry of 178 wines" in drawn  # the catalogue's title
     advice = clone.planned_outputs("--configfile", "docs/examples/own_data.yaml", "--", "advice")
     assert "results/own_data/advice/wine.html" in advice
 

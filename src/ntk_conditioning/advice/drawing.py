@@ -1,5 +1,6 @@
 """The figure of the advice: what preparation, depth, activation and width do to kappa."""
 
+import math
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -23,8 +24,6 @@ LABELS = {
     "standardized_unit_norm": "standardised, one norm",
     "top_directions": "without first direction",
 }
-#: Kappas above this are drawn at the upper end.
-HIGHEST = 1e12
 
 
 def draw(advice: Advice) -> Figure:
@@ -34,9 +33,8 @@ def draw(advice: Advice) -> Figure:
         1, 3, figsize=(10.5, 3.4), gridspec_kw={"width_ratios": [1, 1.15, 1]}
     )
     _draw_repairs(left, advice)
-    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
-    drawn = advised.assign(kappa=advised.kappa.where(advised.kappa <= HIGHEST))
-    handles = _draw_curves(middle, drawn, title="Infinite width")
+    handles = _draw_curves(middle, advice.predictions, title="Infinite width")
+    middle.set_ylim(top=min(1e12, middle.get_ylim()[1]))  # or one activation hides the others
     middle.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1, 1.02))
     look = {"style": "width", "band": ("low", "high")}
     title = f"Random networks, {advice.small_block} samples"
@@ -48,15 +46,12 @@ def draw(advice: Advice) -> Figure:
 
 def _draw_repairs(ax: Axes, advice: Advice) -> None:
     shown = [repair for repair in advice.repairs if repair.place != KERNEL or repair.directions]
-    for position, repair in enumerate(shown):
-        if repair.kappa is None:
-            ax.text(1.2, position, "not resolved", va="center", **NOTE)
-        else:
-            color = "#0077BB" if repair.repair == advice.preparation else "#9ecae1"
-            ax.barh(position, repair.kappa, color=color, height=0.65)
     names = [("kernel " if r.place == KERNEL else "") + LABELS[r.repair] for r in shown]
-    ax.set_yticks(range(len(shown)), names)
-    ax.set_ylim(len(shown) - 0.4, -0.6)
+    colors = ["#0077BB" if r.repair == advice.preparation else "#9ecae1" for r in shown]
+    ax.barh(names, [r.kappa or math.nan for r in shown], color=colors, height=0.65)
+    for position in [k for k, repair in enumerate(shown) if repair.kappa is None]:
+        ax.text(1.2, position, "not resolved", va="center", **NOTE)
+    ax.invert_yaxis()
     ax.set(xscale="log", xlim=(1, None), title="Preparation (ReLU, 1 layer)", xlabel=KAPPA)
 
 

@@ -1,22 +1,19 @@
-"""What matters about samples for conditioning: norms, equal and close ones, mean, dimensions."""
+"""What matters about samples for conditioning: norms, equal ones, mean, dimensions."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.angles.pairs import find_duplicates, upper_tiles
+from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import datasheets
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.theory.sphere import effective_dimension
 
 Array = NDArray[np.float64]
 
-#: Angles in degrees below which pairs of samples are counted as close.
-CLOSE = (1.0, 5.0)
 #: Values in this range can be squared in float64.
 SMALLEST, LARGEST = 1e-144, 1e144
-TILE = 2048  # rows and columns of a tile of cosines
 
 
 @dataclass(frozen=True)
@@ -25,9 +22,8 @@ class Geometry:
 
     ``zeros`` counts the samples without direction; ``sheet`` is of the others, ``rows`` are the
     different ones among these, and ``equal`` names the equal ones. ``pair`` are the rows of the
-    closest two that differ; ``close`` counts the pairs of different samples below each angle of
-    `CLOSE`. ``mean_cosine`` is over pairs; ``effective_dimension``, as in `theory.sphere`, and
-    ``rank`` are of samples divided by their norm.
+    closest two that differ. ``mean_cosine`` is over pairs; ``effective_dimension``, as in
+    `theory.sphere`, and ``rank`` are of samples divided by their norm.
     """
 
     n: int
@@ -37,7 +33,6 @@ class Geometry:
     sheet: datasheets.Geometry
     equal: str
     pair: tuple[int, int]
-    close: tuple[int, ...]
     mean_cosine: float
     effective_dimension: float
     rank: int
@@ -65,13 +60,6 @@ def geometry(name: str, x: Array) -> Geometry:
     if rank < 2:
         raise UserError(f"{name}: all samples are parallel; of norm 1 they would be equal")
     sheet = datasheets.geometry(x[rows])
-    rough, limits = units[duplicates.first].astype(np.float32), np.cos(np.radians(CLOSE))
-    close = np.zeros(len(CLOSE), dtype=np.int64)
-    for tile, columns in upper_tiles(len(rough), TILE):
-        cosines = rough[tile] @ rough[columns].T
-        if tile == columns:
-            cosines = np.triu(cosines, 1)
-        close += [np.count_nonzero(cosines > limit) for limit in limits]
     count = len(rows)
     mean = float(np.square(units.sum(axis=0)).sum() - count) / (count * (count - 1))
     return Geometry(
@@ -82,7 +70,6 @@ def geometry(name: str, x: Array) -> Geometry:
         sheet=sheet,
         equal=duplicates.in_words(rows),
         pair=(int(rows[sheet.i or 0]), int(rows[sheet.j or 0])),
-        close=tuple(close.tolist()),
         mean_cosine=mean,
         effective_dimension=effective_dimension(units),
         rank=rank,

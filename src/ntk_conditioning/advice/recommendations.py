@@ -51,10 +51,10 @@ class Advice:
     as they are, by a network with one hidden layer. ``preparation`` is the best one of
     `PREPARATIONS`, and ``gram`` kappa of the Gram matrix after it, None where it is singular.
 
-    ``predictions`` are of kernels of infinite width, by preparation, activation (with its
-    ``phase``) and depth: ``kappa``, with ``kappa_error``, on a block, missing where it is not
-    resolved; ``law``, what random matrices have there; and ``kappa_of_all`` different samples,
-    kappa times how the law grows with their number.
+    ``predictions`` are of kernels of infinite width after it, by activation (with its ``phase``)
+    and depth: ``kappa``, with ``kappa_error``, on a block, missing where it is not resolved; and
+    ``kappa_of_all`` different samples, kappa times how the laws of random matrices let it grow
+    with their number.
 
     ``networks`` are random ones on a small block, by activation, depth and width: ``kappa``, a
     geometric mean, from ``low`` to ``high``, its ``excess`` over infinite width, and ``trusted``,
@@ -85,10 +85,9 @@ def advise(
 ) -> Advice:
     """Return the advice on samples ``x`` (n, d) with ``labels`` (n,) or none.
 
-    Equal samples count once, and those without direction not at all. Predictions are for samples
-    after the best preparation and, of the first of ``activations``, for samples divided by their
-    norm. That activation and the two best ones are drawn at finite width. With ``threads``
-    activations share the work; linear algebra should then have one. Raises as `geometry`.
+    Equal samples count once, and those without direction not at all. The first of ``activations``
+    and the two best ones are drawn at finite width. With ``threads`` activations share the work;
+    linear algebra should then have one. Raises as `geometry`.
     """
     shape = geometry(name, x)
     distinct, block = x[shape.rows], min(BLOCK, len(shape.rows))
@@ -99,23 +98,19 @@ def advise(
     first = activations[0]
     repaired = list(repairs(distinct[chosen], targets, activation=first, depth=1, directions=(1,)))
     preparation = _best_preparation(repaired)
-    rows: list[dict[str, Any]] = []
+    units = prepared(distinct, preparation)
+    units = units[units.any(axis=1)]
+    place = DataPlace(name, units, min(block, len(units)))
+    samples = place.draw(seed)
+    small = samples.z[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
+    angle = infinite.min_angle(units, depth=0, activation="linear").angle
     with pool(threads) as workers:
-        for kind in dict.fromkeys(["unit_norm", preparation]):
-            units = prepared(distinct, kind)
-            units = units[units.any(axis=1)]
-            place = DataPlace(name, units, min(block, len(units)))
-            sigmas = activations if kind == preparation else activations[:1]
-            pair = infinite.min_angle(units, depth=0, activation="linear")
-            closest = 2 * math.sin(pair.angle / 2) ** 2
-            predict = partial(_predictions, kind, place, closest, depths, seed)
-            rows += chain.from_iterable(workers.map(predict, sigmas))
-        samples = place.draw(seed)
-        small = samples.z[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
+        predict = partial(_predictions, place, 2 * math.sin(angle / 2) ** 2, depths, seed)
+        rows = chain.from_iterable(workers.map(predict, activations))
         predictions = pd.DataFrame(rows).astype(dict.fromkeys(MISSING, float))
         # the first activation and the two with the lowest kappa at any depth are drawn
-        kappas = predictions[predictions.preparation == preparation].groupby("activation").kappa
-        best = {first.name, *kappas.min().nsmallest(2).index}
+        lowest = predictions.groupby("activation").kappa.min()
+        best = {first.name, *lowest.nsmallest(2).index}
         drawn = [sigma for sigma in activations if sigma.name in best]
         cases = product(drawn, [n for n in depths if n <= DEEPEST])
         networks = list(workers.map(partial(_finite, small, seed), cases))
@@ -146,7 +141,6 @@ def cost(repaired: Repaired) -> float:
 
 
 def _predictions(
-    preparation: str,
     place: DataPlace,
     closest: float,
     depths: Sequence[int],
@@ -166,13 +160,11 @@ def _predictions(
         known = measured.kappa is not None and max(laws) < math.inf
         rows.append(
             {
-                "preparation": preparation,
                 "activation": sigma.name,
                 "phase": phase(sigma),
                 "depth": depth,
                 "kappa": measured.kappa,
                 "kappa_error": measured.kappa_error,
-                "law": laws[0],
                 "kappa_of_all": (measured.kappa or 0) * laws[1] / laws[0] if known else None,
             }
         )

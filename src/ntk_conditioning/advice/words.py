@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ntk_conditioning.advice.geometry import CLOSE
 from ntk_conditioning.advice.recommendations import TRUSTED, WIDTHS, WORTH, Advice, cost
 from ntk_conditioning.plotting.looks import label
 from ntk_conditioning.training.preconditioning import KERNEL, Repaired
@@ -75,18 +74,12 @@ def _samples(advice: Advice) -> Iterator[str]:
         yield f"{data.equal.capitalize()}; every kernel of all samples is singular."
     else:
         yield "No two samples are equal."
-    pairs = zip(data.close, CLOSE, strict=True)
     yield (
         f"The closest two that differ, rows {data.pair[0]} and {data.pair[1]} counted from 0, are "
-        f"{sheet.min_angle:.3g}° apart. Of the pairs there are "
-        f"{', '.join(f'{number:,} closer than {angle:g}°' for number, angle in pairs)}."
+        f"{sheet.min_angle:.3g}° apart."
     )
-    middle = number(sheet.norm_median)
-    if sheet.norm_max > ALIKE * sheet.norm_min:
-        low, high = number(sheet.norm_min), number(sheet.norm_max)
-        yield f"Norms go from {low} to {high}, with the median {middle}."
-    else:
-        yield f"All norms are about {middle}."
+    low, middle, high = map(number, (sheet.norm_min, sheet.norm_median, sheet.norm_max))
+    yield f"Norms go from {low} to {high}, with the median {middle}."
     if data.mean_cosine > 0.5:
         lie = "samples are close to their mean direction"
     elif data.mean_cosine > 0.1:
@@ -152,7 +145,7 @@ def _depth(advice: Advice) -> Iterator[str]:
         f"Kappas are of kernels of {samples}, {WAYS[advice.preparation][1]}, at infinite width. "
         f"Without hidden layers {without}."
     )
-    advised = advice.predictions[advice.predictions.preparation == advice.preparation]
+    advised = advice.predictions
     by_name = dict(iter(advised.groupby("activation", sort=False)))
     first = next(iter(by_name))
     yield f"{_along(first, by_name[first])}."

@@ -42,17 +42,12 @@ def read(
     ``parts`` says where the source's files are, by the names that its reader takes; a source with
     a path may leave ``train_x`` out.
 
-    Raises `UserError` for files that are missing or not used, and `ContentError` or `FormatError`
+    Raises `UserError` for files that are missing, and `ContentError` or `FormatError`
     for what they hold; the message names the file, the place and what would mend it.
     """
-    # Before a value is compared.
-    prepared.require_scaling(source.name, source.scaling, source.value_range)
     name, reader, parts = source.name, READERS[source.reader], dict(parts or {})
     if split == "test" and "test_x" not in reader.parts:
         raise UserError(f"{name} has only a training part")
-    if unused := sorted(parts.keys() - set(reader.parts)):
-        takes = ", ".join(reader.parts) or "no files"
-        raise UserError(f"{name}: reader {source.reader} takes {takes}, not {unused[0]}")
     if source.path is not None:
         for part in ("train_x", "test_x") if reader.also == "split" else ("train_x",):
             parts.setdefault(part, source.path)

@@ -35,9 +35,6 @@ class PreparedSamples:
     scaling: Scaling = "none"
     value_range: tuple[float, float] | None = None
 
-    def __post_init__(self) -> None:
-        require_scaling(self.name, self.scaling, self.value_range)
-
     def rows(self, chosen: NDArray[Any]) -> PreparedSamples:
         """Return some of the samples, by their rows or by a mask (n,)."""
         return replace(self, x=self.x[chosen], y=None if self.y is None else self.y[chosen])
@@ -49,18 +46,6 @@ class PreparedSamples:
         return json.dumps(facts)
 
 
-def require_scaling(name: str, scaling: str, limits: tuple[float, float] | None) -> None:
-    """Raise `ContentError` unless a scaling is known and has the value range that it needs."""
-    if scaling not in SCALINGS:
-        raise ContentError(
-            f"{name}: no scaling is called {scaling}; they are {', '.join(SCALINGS)}"
-        )
-    if limits is None and scaling in ("unit_interval", "symmetric"):
-        raise ContentError(f"{name}: scaling {scaling} needs a value_range [lowest, highest]")
-    if limits is not None and not limits[0] < limits[1]:
-        raise ContentError(f"{name}: value_range {list(limits)} is empty or not in order")
-
-
 def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> NDArray[np.float64]:
     """Return the scaled features (n, d) in float64.
 
@@ -70,7 +55,8 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
     ``like``, the training part of a test part; a column that is constant up to rounding, as
     scikit-learn's StandardScaler has it, becomes 0.
 
-    Raises `ContentError` if a row is zero, or a value is too large to be scaled in float64.
+    Raises `ContentError` if a row is zero, a value is too large to be scaled in float64, or the
+    scaling is unknown or lacks its value range.
 
     >>> x = np.array([[0, 255], [255, 51]], dtype=np.uint8)
     >>> scaled(PreparedSamples("two", x, None, "symmetric", (0.0, 255.0))).tolist()
@@ -101,6 +87,13 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
                 x[:, constant] = 0
                 x /= np.where(constant, 1, largest)
                 x /= np.where(constant, 1, spread)
+            case "none", _:
+                pass
+            case scaling, _:
+                needed = (
+                    "unknown" if scaling not in SCALINGS else "without its value_range [low, high]"
+                )
+                raise ContentError(f"{samples.name}: scaling {scaling} is {needed}")
     if not np.isfinite(x).all():
         row, column = np.argwhere(~np.isfinite(x))[0]
         raise ContentError(
@@ -161,7 +154,6 @@ def content_digest(samples: PreparedSamples) -> str:
         if array is None:
             digest.update(b"none")
         else:
-            little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-            digest.update(f"{little.dtype.str}{little.shape}".encode())
-            digest.update(little.reshape(-1).data)
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(array.tobytes())
     return digest.hexdigest()

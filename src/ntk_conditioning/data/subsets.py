@@ -9,10 +9,6 @@ from ntk_conditioning import seeds
 from ntk_conditioning.errors import UserError
 
 
-class SubsetError(UserError):
-    """A dataset lacks the samples to be drawn, or the blocks do not fit into it."""
-
-
 def seed_stream(seed: int) -> np.random.Generator:
     """Return the generator of a seed's draws, independent of a Gaussian dataset's of that seed."""
     (stream,) = seeds.generator(seed, "data").spawn(1)
@@ -30,20 +26,20 @@ def draw(
     """Return the rows of ``n`` of ``total`` samples, ascending, drawn without replacement.
 
     With the samples' ``classes`` (total,) the draw is balanced: ``n // c`` of each of the c
-    classes, and one more of the first ``n % c`` of them. Raises `SubsetError`, with the dataset's
+    classes, and one more of the first ``n % c`` of them. Raises `UserError`, with the dataset's
     ``name``, if the dataset or a class has too few samples, or n is below c.
     """
     if not 2 <= n <= total:
-        raise SubsetError(f"{name}: {n} samples asked for; it must be 2 to {total}, or all")
+        raise UserError(f"{name}: {n} samples asked for; it must be 2 to {total}, or all")
     if classes is None:
         return np.sort(generator.choice(total, size=n, replace=False))
     labels, counts = np.unique(classes, return_counts=True)
     if n < len(labels):
-        raise SubsetError(f"{name}: {n} samples cannot hold each of {len(labels)} classes")
+        raise UserError(f"{name}: {n} samples cannot hold each of {len(labels)} classes")
     shares = n // len(labels) + (np.arange(len(labels)) < n % len(labels))
     if len(short := np.flatnonzero(counts < shares)):
         k = short[0]
-        raise SubsetError(
+        raise UserError(
             f"{name}: class {labels[k]} has {counts[k]} samples, but a balanced draw of {n} "
             f"takes {shares[k]}; at most {len(labels) * counts.min()} samples are balanced"
         )
@@ -71,7 +67,7 @@ def draw_two_classes(
     """Return the rows of ``n`` samples, ascending, half of each of two classes, and their signs.
 
     The signs are -1 for the first of the ``classes`` and 1 for the second, by default the lowest
-    two of the ``labels`` (total,). Raises `SubsetError` as `draw`, or if there are no labels of
+    two of the ``labels`` (total,). Raises `UserError` as `draw`, or if there are no labels of
     these classes.
 
     >>> rng = np.random.default_rng(0)
@@ -79,11 +75,11 @@ def draw_two_classes(
     (array([0, 2]), array([-1.,  1.]))
     """
     if labels is None:
-        raise SubsetError(f"{name} has no labels, and two classes are needed; take another dataset")
+        raise UserError(f"{name} has no labels, and two classes are needed; take another dataset")
     known = np.unique(labels)
     chosen = known[:2].tolist() if classes is None else list(classes)
     if len(set(chosen) & set(known.tolist())) < 2:
-        raise SubsetError(
+        raise UserError(
             f"{name}: classes {chosen} are not two of its labels, which are "
             f"{known[0]} to {known[-1]}; correct the classes"
         )

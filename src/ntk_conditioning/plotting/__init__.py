@@ -17,16 +17,12 @@ from ntk_conditioning.plotting.marks import (
     HOLLOW,
     LOWER_BOUND,
     UP,
-    arrow_heights,
     arrows,
     error_bars,
-    label_line_ends,
-    lower_bounds,
 )
 from ntk_conditioning.plotting.networks import (
     CHANCE,
     draw_accuracies,
-    draw_metric,
     epoch_axis,
     network_label,
     network_look,

@@ -2,11 +2,9 @@
 
 import math
 from collections.abc import Iterable
-from itertools import chain, product
 from string import ascii_lowercase
 from typing import Literal
 
-from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter
 
@@ -43,21 +41,7 @@ def plain_log(ax: Axes, which: Literal["x", "y"]) -> None:
 
 
 def label_panels(axes: Iterable[Axes]) -> None:
-    """Write (a), (b), ... at the upper left of all axes that are on, unless there is only one.
-
-    Call it when all titles are set: a letter stands beside the first line of its panel's title.
-    """
+    """Write (a), (b), ... before the titles of all axes that are on, unless there is only one."""
     shown = [ax for ax in axes if ax.axison]
-    letters = chain(ascii_lowercase, map("".join, product(ascii_lowercase, repeat=2)))
-    for ax, letter in zip(shown if len(shown) > 1 else [], letters, strict=False):
-        further_lines = ax.get_title("left").count("\n")
-        ax.annotate(
-            f"({letter})",
-            (0, 1),
-            xycoords="axes fraction",
-            xytext=(-5, 6 + further_lines * 1.2 * rcParams["axes.titlesize"]),
-            textcoords="offset points",
-            ha="right",
-            va="baseline",
-            weight="bold",
-        )
+    for ax, letter in zip(shown if len(shown) > 1 else [], ascii_lowercase, strict=False):
+        ax.set_title(rf"$\mathbf{{({letter})}}$ {ax.get_title('left')}", loc="left")

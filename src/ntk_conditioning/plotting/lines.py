@@ -88,11 +88,6 @@ def _without_gaps(data: pd.DataFrame, x: str, y: str, keys: list[str]) -> pd.Dat
     return points[exists]
 
 
-def sparse(points: int) -> int:
-    """Return `markevery` of a long curve: about five markers."""
-    return max(1, round(points / 5))
-
-
 def samples(
     column: str, values: Iterable[Any], *, by: str = "hue", suffix: str = "", **line: Any
 ) -> list[Line2D]:
@@ -128,14 +123,13 @@ def band_sample(label: str) -> Patch:
 def seed_samples(seeds: Iterable[int]) -> list[Patch]:
     """Return the legend's sample of a band over so many seeds; none for one seed.
 
-    >>> [band.get_label() for seeds in ([1], [2], [3], [2, 3]) for band in seed_samples(seeds)]
-    ['both seeds', 'range over 3 seeds', 'range over 2 / 3 seeds']
+    >>> [band.get_label() for seeds in ([1], [3], [2, 3]) for band in seed_samples(seeds)]
+    ['range over 3 seeds', 'range over 2 / 3 seeds']
     """
     numbers = sorted(set(seeds))
     if not numbers or numbers[-1] == 1:
         return []
-    several = f"range over {' / '.join(map(str, numbers))} seeds"
-    return [band_sample("both seeds" if numbers == [2] else several)]
+    return [band_sample(f"range over {' / '.join(map(str, numbers))} seeds")]
 
 
 def legend(figure: Figure, *groups: Sequence[Line2D | Patch], columns: int = 4) -> None:

@@ -3,6 +3,8 @@
 A value that has no entry keeps the spare colour and marker of its name from figure to figure.
 """
 
+import json
+import os
 import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -91,20 +93,17 @@ LOOKS: dict[str, dict[str, Look]] = {
         "deficits": Look("cosine distances, float64", "#332288", "*"),
     },
 }
-#: The panels of networks, each with the models that share it.
+#: The panels of networks, by what is in the names of those that share one.
 FAMILIES = {
-    "fully connected": ["mlp", "mlp_bias", "residual_mlp", "residual_mlp_scaled"],
-    "convolutional": ["conv", "conv_pool"],
-    "ResNet and transformer": [
-        "resnet",
-        "resnet_batch_norm",
-        "resnet_layer_norm",
-        "resnet_fixup",
-        "vit",
-    ],
+    "mlp": "fully connected",
+    "conv": "convolutional",
+    "resnet": "ResNet and transformer",
+    "vit": "ResNet and transformer",
 }
 #: What sets an experiment's networks apart from those of the paper's text.
 EXPERIMENTS = {"fig3": "", "fig3_code": "first layer ×√($2/d$)"}
+#: The environment variable with titles of further datasets by name, in JSON.
+TITLES = "NTK_DATASET_TITLES"
 _OTHER_COLORS = ("#EE7733", "#0077BB", "#999933", "#CC3311", "#009988", "#4D4D4D")
 _OTHER_MARKERS = ("H", "d", "p", "h", "8", "1")
 #: A prime number of them: depths 0 to 10 differ, and so do the powers of 2 up to 512.
@@ -133,8 +132,11 @@ def label(column: str, value: Any) -> str:
     name, slope = _base(column, value), ""
     if column == "activation":
         name, _, slope = name.partition("-")
-    known = LOOKS.get(column, {})
-    text = known[name].label if name in known else str(name).replace("_", " ")
+    known, text = LOOKS.get(column, {}), str(name).replace("_", " ")
+    if name in known:
+        text = known[name].label
+    elif column == "dataset":
+        text = json.loads(os.environ.get(TITLES, "{}")).get(name, text)
     return f"{prefix}{text} ({slope})" if slope else f"{prefix}{text}"
 
 
@@ -188,53 +190,30 @@ def line_style(dash: Any) -> Any:
     return (0, dash) if dash else "-"
 
 
-#: Vega's shapes for matplotlib's markers.
-VEGA_SHAPES = {
-    "o": "circle",
-    "s": "square",
-    "D": "diamond",
-    "d": "diamond",
-    "P": "cross",
-    "X": "cross",
-}
-VEGA_SHAPES |= {
-    "^": "triangle-up",
-    "v": "triangle-down",
-    "<": "triangle-left",
-    ">": "triangle-right",
-}
+VEGA_SHAPES = ["circle", "square", "diamond", "cross"]
+VEGA_SHAPES += [f"triangle-{side}" for side in ("up", "down", "left", "right")]
 
 
 def vega_range(channel: str, column: str, names: list[str]) -> list[Any]:
-    """Return how Vega draws names as the figures do, by channel: color, shape or strokeDash."""
+    """Return how Vega draws names: in color and strokeDash as the figures do, and in shape."""
     if channel == "color":  # black is lost on a dark page
         return [colors(column, names)[name].replace("#000000", "#888888") for name in names]
     if channel == "shape":
-        return [VEGA_SHAPES.get(markers(column, names)[name], "circle") for name in names]
+        return VEGA_SHAPES
     return [[2 * length for length in dashes(names)[name]] or [1, 0] for name in names]
-
-
-def dataset_order(name: str) -> tuple[int, str]:
-    """Return a key that sorts datasets as LOOKS has them, then others by name.
-
-    >>> sorted(["mine", "mnist", "digits"], key=dataset_order)
-    ['digits', 'mnist', 'mine']
-    """
-    known = list(LOOKS["dataset"])
-    return (known.index(name) if name in known else len(known)), name
 
 
 def families(models: Iterable[str]) -> dict[str, list[str]]:
     """Return models by the panel that they share; unknown ones are "other".
 
     >>> families(["mine", "conv_pool"])
-    {'convolutional': ['conv_pool'], 'other': ['mine']}
+    {'other': ['mine'], 'convolutional': ['conv_pool']}
     """
-    models = list(models)
-    known = [model for members in FAMILIES.values() for model in members]
-    panels = FAMILIES | {"other": [model for model in models if model not in known]}
-    shown = {family: [m for m in members if m in models] for family, members in panels.items()}
-    return {family: members for family, members in shown.items() if members}
+    panels: dict[str, list[str]] = {}
+    for model in models:
+        family = next((name for part, name in FAMILIES.items() if part in model), "other")
+        panels.setdefault(family, []).append(model)
+    return panels
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:

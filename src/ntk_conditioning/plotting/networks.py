@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib.pyplot as plt
@@ -13,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from ntk_conditioning.plotting import looks
 from ntk_conditioning.plotting.axes import label_panels
 from ntk_conditioning.plotting.lines import curves as draw_curves
-from ntk_conditioning.plotting.lines import legend, sample, seed_samples, sparse
+from ntk_conditioning.plotting.lines import legend, sample, seed_samples
 from ntk_conditioning.plotting.theme import DOUBLE_COLUMN, NOTE, PAGE, RULE_COLOR
 
 if TYPE_CHECKING:
@@ -50,15 +49,6 @@ def _remedy(network: Network) -> str:
     return next((name for name in looks.LOOKS["remedy"] if network[0].endswith(f"_{name}")), "")
 
 
-def draw_metric(ax: Axes, curves: pd.DataFrame, metric: str, **line: Any) -> None:
-    """Draw the mean over seeds of a metric against epochs, with its range and some markers.
-
-    Options are of `curves`: its columns ``hue`` and ``style``, or ``color`` and ``marker``.
-    """
-    line = {"markers": "marker" not in line, "markevery": sparse(curves["epoch"].nunique())} | line
-    draw_curves(curves, x="epoch", y=metric, ax=ax, **line)
-
-
 def epoch_axis(ax: Axes, curves: pd.DataFrame) -> None:
     """Let the horizontal axis count epochs, in whole numbers."""
     ax.set_xlabel("epoch")
@@ -70,8 +60,7 @@ def epoch_axis(ax: Axes, curves: pd.DataFrame) -> None:
 def draw_accuracies(curves: pd.DataFrame) -> Figure:
     """Return a figure of training and test accuracy of all networks, a row for each depth.
 
-    ``curves`` has the rows of the table `training` that are to be drawn: one rate per network. A
-    panel says so if the best network's range over seeds meets another's at the last epoch.
+    ``curves`` has the rows of the table `training` that are to be drawn: one rate per network.
     """
     settings = list(curves.groupby(SETTING))
     if not settings:
@@ -83,41 +72,24 @@ def draw_accuracies(curves: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(len(settings), 2, figsize=size, squeeze=False, sharey="row")
     for ((dataset, depth), here), row in zip(settings, axes, strict=True):
         for ax, part in zip(row, ("train", "test"), strict=True):
-            metric = f"{part}_accuracy"
             ax.axhline(1 / here["classes"].iloc[0], **CHANCE)
             for network, seeds in here.groupby(NETWORK):
-                draw_metric(ax, seeds, metric, **network_look(network))
+                line: dict[str, Any] = {**network_look(network), "markevery": 0.2}
+                metric = f"{part}_accuracy"
+                draw_curves(seeds, x="epoch", y=metric, ax=ax, markers=False, **line)
             epoch_axis(ax, here)
             title = f"{looks.label('dataset', dataset)}, depth {depth}, {widths(here)}: {part}"
-            ax.set(title=title, ylim=(_accuracy_floor(here), 1.02))
-            if _overlap(here, metric):
-                words = "ranges overlap at the end"
-                ax.text(0.98, 0.04, words, ha="right", transform=ax.transAxes, **NOTE)
+            ax.set(title=title, ylabel="")
         row[0].set_ylabel("accuracy")
-    networks = sorted(curves.groupby(NETWORK).groups, key=lambda each: (not _remedy(each), each))
-    handles = [sample(network_label(each), **network_look(each)) for each in networks]
+    networks = curves[NETWORK].drop_duplicates().itertuples(index=False, name=None)
+    networks = sorted(networks, key=lambda network: (not _remedy(network), network))
+    handles = [sample(network_label(network), **network_look(network)) for network in networks]
     chance = sample("chance", **CHANCE)
     legend(figure, handles, [chance, *seed_samples([curves["seed"].nunique()])])
     label_panels(axes.flat)
     return figure
 
 
-def _accuracy_floor(curves: pd.DataFrame) -> float:
-    """Return where an axis of accuracies begins: below all of them, and below chance."""
-    least = float(curves[["train_accuracy", "test_accuracy"]].min().min())
-    chance = 1 / int(curves["classes"].max())
-    return max(0.0, math.floor(20 * min(least, chance) - 0.5) / 20)
-
-
 def widths(curves: pd.DataFrame) -> str:
     """Return in words how wide networks are."""
     return f"width {' / '.join(map(str, sorted(curves['width'].unique())))}"
-
-
-def _overlap(curves: pd.DataFrame, metric: str) -> bool:
-    """Return whether at the last epoch the best network's range over seeds meets another's."""
-    if curves["seed"].nunique() == 1:
-        return False
-    last = curves[curves["epoch"] == curves["epoch"].max()]
-    ends = last.groupby(NETWORK)[metric].agg(["mean", "min", "max"]).sort_values("mean")
-    return bool(ends["max"].iloc[:-1].max() >= ends["min"].iloc[-1])

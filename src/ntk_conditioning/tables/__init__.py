@@ -22,8 +22,6 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import atomic
 
 FOLDER = Path(__file__).parent
-NAMED = 20  # files that an error names; of more it gives the number
-BATCH = 500  # files whose rows are joined at a time: a table of few rows is mostly its schema
 
 _TYPES = {kind: pa.type_for_alias(kind) for kind in ("bool", "int64", "float64", "string")}
 _TYPES["float64[]"] = pa.list_(pa.float64())
@@ -62,24 +60,6 @@ class Table:
         names = {"table": self.name, "description": self.description}
         return pa.schema(self.columns, {**names, "keys": ",".join(self.keys)})
 
-    def markdown(self) -> str:
-        """Return the table's documentation as a Markdown section."""
-        keys = ", ".join(f"`{key}`" for key in self.keys)
-        lines = [f"### `{self.name}`", "", f"{self.description} Sorted by {keys}."]
-        if self.like:
-            return "\n".join([*lines, "", f"The columns are those of `{self.like}`."]) + "\n"
-        lines += ["", "| column | type | meaning |", "| --- | --- | --- |"]
-        for column in self.columns:
-            text = {key.decode(): value.decode() for key, value in column.metadata.items()}
-            unit = f" [{text['unit']}]" if "unit" in text else ""
-            kind = column.type
-            if pa.types.is_list(kind):  # its own name, list<item: …>, is a tag in Markdown
-                kind = f"list of {kind.value_type}"
-            if column.nullable:
-                kind = f"{kind}, may be missing"
-            lines.append(f"| `{column.name}` | {kind} | {text['description']}{unit} |")
-        return "\n".join(lines) + "\n"
-
 
 def get(name: str) -> Table:
     """Return a table by its name; `TableError` says if there is none.
@@ -101,23 +81,15 @@ def declared(path: Path) -> Table:
     it may be missing, its unit if it has one, and what it means; or ``as in TABLE``, the column of
     that name of a table beside it. ``columns: as in TABLE`` are all of its columns.
 
-    Raises `TableError` if the file declares no table, or a column in another way.
+    Raises `TableError` if the file declares a column in another way.
     """
     content = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
-    needed = {"description", "keys", "columns"}
-    others = {"study", "axes", "whole", "chaotic"}
-    if not isinstance(content, dict) or not needed <= set(content) <= needed | others:
-        raise TableError(
-            f"{path}: a table has a description, keys, columns, perhaps {', '.join(sorted(others))}"
-        )
     texts, like = content["columns"], ""
     if isinstance(texts, str):
         like = _AS_IN.sub(r"\1", texts)
         names = declared(path.with_name(f"{like}.yaml")).schema.names
         texts = dict.fromkeys(names, texts)
     columns = tuple(_column(path, name, str(text)) for name, text in texts.items())
-    if unknown := set(content["keys"]) - set(texts):
-        raise TableError(f"{path}: keys that are no columns: {', '.join(sorted(unknown))}")
     study, axes = content.get("study", []), content.get("axes")
     return Table(
         path.stem,
@@ -224,34 +196,20 @@ def collect(
     """Return the rows of many files of one table, sorted by its keys; no rows without files.
 
     ``columns``, if not all, must contain the keys. `TableError` names all files that are missing
-    or unreadable. Takes little more memory than the rows need.
+    or unreadable.
     """
     table = _table(table)
     names = table.schema.names if columns is None else columns
     part = replace(table, columns=tuple(c for c in table.columns if c.name in names))
-    batch: list[pa.Table] = []
-    done: list[pa.Table] = []
-    problems: list[str] = []
+    read_parts, problems = [part.schema.empty_table()], []
     for path in paths:
         try:
-            batch.append(read(path, table, columns=part.schema.names))
+            read_parts.append(read(path, table, columns=part.schema.names).cast(part.schema))
         except TableError as error:
             problems.append(str(error))
-        if len(batch) == BATCH:
-            done.append(_joined(batch, part))
     if problems:
-        more = [f"and {len(problems) - NAMED:,} more files"] if len(problems) > NAMED else []
-        raise TableError("\n".join([*problems[:NAMED], *more]))
-    done.append(_joined(batch, part))
-    return checked(part, _joined(done, part))
-
-
-def _joined(parts: list[pa.Table], table: Table) -> pa.Table:
-    """Return the rows of tables in one piece of memory, and forget the tables."""
-    empty = table.schema.empty_table()
-    data = pa.concat_tables([empty, *(part.cast(table.schema) for part in parts)]).combine_chunks()
-    parts.clear()
-    return data
+        raise TableError("\n".join(problems))
+    return checked(part, pa.concat_tables(read_parts).combine_chunks())
 
 
 def _table(table: Table | str) -> Table:

@@ -101,20 +101,18 @@ def training(tables: Tables) -> pd.DataFrame:
     """Return training losses by epoch, real and predicted."""
     if "training" not in tables:
         return pd.DataFrame()
-    curves = tables["training"]
-    epochs = curves.groupby("experiment")["epoch"].transform("max")
-    thin = (epochs / CURVE_POINTS).clip(lower=1).round().astype(int)
-    kept = curves[(curves["epoch"] % thin == 0) | (curves["epoch"] == epochs)]
     names = [*POINT_KEYS, "seed", "relative_rate", "epoch"]
-    parts = [kept[[*names, "train_loss"]].set_axis([*names, "loss"], axis=1).assign(kind="real")]
+    real = tables["training"][[*names, "train_loss"]].set_axis([*names, "loss"], axis=1)
+    parts = [real.assign(kind="real")]
     if "predictions" in tables:
         long = tables["predictions"][[*names[:-1], "epochs", "predicted_loss"]]
         long = long.set_axis([*names, "loss"], axis=1).explode(["epoch", "loss"])
-        long = long.astype({"epoch": float, "loss": float})
-        step = long.groupby("experiment")["epoch"].transform("max") / CURVE_POINTS
-        parts.append(long[long["epoch"] % step.clip(lower=1).round() == 0].assign(kind="predicted"))
+        parts.append(long.astype({"epoch": float, "loss": float}).assign(kind="predicted"))
     rows = pd.concat(parts)
-    rows = keyed(rows[rows["loss"] > 0], KEYS["training"])
+    last = rows.groupby("experiment")["epoch"].transform("max")
+    thin = (last / CURVE_POINTS).clip(lower=1).round()
+    shown = (rows["epoch"] % thin == 0) | (rows["epoch"] == last)
+    rows = keyed(rows[shown & (rows["loss"] > 0)], KEYS["training"])
     return rows.assign(network=rows[list(POINT_KEYS[:-1])].agg(" · ".join, axis=1))
 
 

@@ -1,5 +1,6 @@
 """The datasets of a run: their files, draws and datasheets."""
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -71,6 +72,12 @@ def user_content(run: Run, dataset: str) -> list[str]:
 def content(path: str) -> str:
     """Return a digest of a user's file or folder, taken once each time Snakemake starts."""
     return digests.path_digest(path)
+
+
+def titles(run: Run) -> str:
+    """Return the titles of the run's datasets by name, in JSON, as figures and explorer take it."""
+    entries = {name: run.catalogue.get(name, {}) for name in used_datasets(run.config)}
+    return json.dumps({k: entry["title"] for k, entry in entries.items() if "title" in entry})
 
 
 def speech_options(run: Run, dataset: str) -> list[str]:

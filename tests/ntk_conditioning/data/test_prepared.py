@@ -50,6 +50,12 @@ class TestScaled:
             problem = f"mine: 2 samples are zero after scaling {scaling}, the first in row 1"
             with pytest.raises(ContentError, match=problem):
                 by(scaling, zeros, (0.0, 1.0))
+        for scaling, problem in (
+            ("unit", "is unknown"),
+            ("symmetric", "is without its value_range"),
+        ):
+            with pytest.raises(ContentError, match=f"mine: scaling {scaling} {problem}"):
+                by(scaling, zeros)
         x = np.array([[1e308, 1], [1e308, 0], [1.7e308, 1]])
         with pytest.raises(ContentError, match=r"mine: row 0, column 0 is .* after scaling stand"):
             by("standardize", x)

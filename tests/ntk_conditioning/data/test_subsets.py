@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from ntk_conditioning import seeds
 from ntk_conditioning.data.subsets import (
-    SubsetError,
     draw,
     draw_on_sphere,
     draw_two_classes,
@@ -60,7 +59,7 @@ def test_classes_share_a_draw_evenly_or_two_of_them_with_signs():
     ],
 )
 def test_what_cannot_be_drawn_is_named(n, classes, problem):
-    with pytest.raises(SubsetError, match=problem):
+    with pytest.raises(UserError, match=problem):
         drawn(n, classes=classes)
 
 
@@ -69,7 +68,7 @@ def test_two_classes_that_are_not_there_are_named():
         (None, None, "no labels"),
         (CLASSES, [3, 4], r"\[3, 4\] are not"),
     ):
-        with pytest.raises(SubsetError, match=f"tiny.*{problem}"):
+        with pytest.raises(UserError, match=f"tiny.*{problem}"):
             draw_two_classes("tiny", labels, 2, generator=seed_stream(1), classes=classes)
 
 

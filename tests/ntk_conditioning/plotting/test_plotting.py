@@ -1,7 +1,7 @@
 """Curves, names and marks of figures, and files that have the same bytes each time."""
 
 import re
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 
 import matplotlib as mpl
@@ -9,17 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from ntk_conditioning import plotting
 from ntk_conditioning.networks import activations
-from ntk_conditioning.plotting import looks, marks
-from ntk_conditioning.plotting.marks import spread
+from ntk_conditioning.plotting import looks
 
 ROOT = Path(__file__).parents[3]
 CATALOGUE = list(yaml.safe_load((ROOT / "datasets.yaml").read_text()))
@@ -80,27 +76,15 @@ def test_a_point_needs_all_its_seeds_and_the_mean_is_arithmetic(ax):
         plotting.curves(table, x="x", y="y", ax=ax)
 
 
-def test_panels_have_letters_beside_their_titles_unless_there_is_only_one():
-    figure = Figure()
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(2, 2)
+def test_panels_have_letters_before_their_titles_unless_there_is_only_one():
+    axes = Figure().subplots(2, 2)
     plotting.label_panels([axes[0, 0]])
-    assert not axes[0, 0].texts
     axes[0, 1].set_axis_off()
-    axes[1, 0].set_title("first line\nsecond line")
-    axes[1, 1].set_title("one line")
+    axes[1, 0].set_title("one line")
+    assert axes[0, 0].get_title("left") == ""
     plotting.label_panels(axes.flat)
-    figure.draw_without_rendering()
-    letters = {ax: [text.get_text() for text in ax.texts] for ax in axes.flat}
-    assert list(letters.values()) == [["(a)"], [], ["(b)"], ["(c)"]]
-    for ax, lines in ((axes[1, 0], 2), (axes[1, 1], 1)):
-        letter, title = ax.texts[0].get_window_extent(), ax._left_title.get_window_extent()
-        assert letter.x1 < title.x0
-        assert title.y1 - title.height / lines < (letter.y0 + letter.y1) / 2 < title.y1
-    figure = Figure()
-    many = figure.subplots(4, 7)
-    plotting.label_panels(many.flat)
-    assert [many[3, k].texts[0].get_text() for k in (4, 5, 6)] == ["(z)", "(aa)", "(ab)"]
+    titles = [ax.get_title("left").strip() for ax in axes.flat]
+    assert titles == [r"$\mathbf{(a)}$", "", r"$\mathbf{(b)}$ one line", r"$\mathbf{(c)}$"]
 
 
 def test_legend_groups_begin_rows():
@@ -145,7 +129,10 @@ def test_colors_are_told_apart_with_any_sight(colors, sight):
         assert np.linalg.norm(seen[one] - seen[other]) > 14, (one, other)
 
 
-def test_names_are_spelled_out_and_colors_depend_on_the_name_alone():
+def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
+    monkeypatch.setenv(looks.TITLES, '{"wine": "Chemistry of 178 wines", "digits": "Numbers"}')
+    names = [plotting.label("dataset", name) for name in ("wine", "digits", "my_data")]
+    assert names == ["Chemistry of 178 wines", "Digits", "my data"]
     names = "relu", "normalized_relu", "swish_2", "normrelu--1"
     labels = [plotting.label("activation", name) for name in names]
     assert labels == ["ReLU", "normalised ReLU", "swish 2", "NormReLU (-1)"]
@@ -195,70 +182,28 @@ def test_a_part_of_a_categorical_column_looks_as_in_the_whole(ax):
     assert {line.get_color() for line in ax.lines} == {whole[4]}
 
 
-def test_a_metric_is_drawn_by_seeds_and_an_empty_one_not_at_all(ax):
-    table = pd.DataFrame({"epoch": [0, 1, 0, 1], "loss": [4.0, 2.0, 2.0, np.nan]})
-    plotting.draw_metric(ax, table, "loss", color="#112233", marker="D")
-    line, *_ = (line for line in ax.lines if len(line.get_xdata()))
-    assert line.get_xydata().tolist() == [[0, 3]]  # a seed lacks the other
-    assert (line.get_color(), line.get_marker()) == ("#112233", "D")
-    drawn = len(ax.lines)
-    plotting.draw_metric(ax, table[:0], "loss", color="#112233")
-    assert len(ax.lines) == drawn
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=15).map(sorted), st.floats(0.01, 0.3))
-def test_spread_keeps_order_distance_and_centre(levels, gap):
-    placed = spread(levels, gap=gap)
-    assert all(b - a >= gap - 1e-9 for a, b in pairwise(placed))
-    assert np.mean(placed) == pytest.approx(np.mean(levels))
-    if all(b - a >= gap for a, b in pairwise(levels)):
-        assert placed == pytest.approx(levels, abs=1e-14)
-
-
-def test_names_at_line_ends_do_not_overlap(ax):
-    ax.set(xlim=(0, 1), yscale="log", ylim=(1, 1e6))
-    heights = [2.0, 1e3, 1.01e3, 1.02e3, 1e5]
-    plotting.label_line_ends(ax, [(1.0, y, f"line {y:g}", "#000000") for y in heights[::-1]])
-    ax.figure.draw_without_rendering()
-    # Of the words only: an annotation's own extent includes the line to its point.
-    boxes = {name.get_text(): Text.get_window_extent(name) for name in ax.texts}
-    assert sorted(boxes, key=lambda name: boxes[name].y0) == [f"line {y:g}" for y in heights]
-    assert not any(a.overlaps(b) for a, b in combinations(boxes.values(), 2))
-    assert min(box.x0 for box in boxes.values()) > ax.get_window_extent().x1
-    plotting.label_line_ends(ax, [])
-
-
 @pytest.mark.parametrize("edge", ["top", "bottom"])
-def test_arrows_stand_beside_all_curves(ax, edge):
-    ax.plot([0, 1, 2], [1e2, 1e5, 1e7])
-    ax.set_yscale("log")
-    rows = [([0, 1], "#000000", "-", ""), ([], "#111111", "-", "s"), ([2], "#222222", "--", "D")]
-    first, empty, second = marks.mark_off_scale(ax, rows, label="beyond", edge=edge)
-    low, high = ax.get_ylim()
-    assert 1e7 < first < second < high if edge == "top" else low < first < second < 1e2
-    assert empty == pytest.approx(high if edge == "top" else low)
-    # No number is written beside the arrows, which have no values.
-    ticks = [*ax.get_yticks(), *ax.get_yticks(minor=True)]
-    assert not any(min(first, second) <= tick <= max(first, second) for tick in ticks)
-    assert "beyond" in [text.get_text() for text in ax.texts]
-    markers = {line.get_marker() for line in ax.lines}
-    assert (r"$\uparrow$" in markers) == (edge == "top")
-    assert "D" in markers
-    assert "s" not in markers  # of a row without arrows
-
-
-def test_rows_without_a_value_have_the_height_of_their_curves_arrows(ax):
+def test_arrows_stand_beside_all_curves_and_those_of_a_curve_at_one_height(ax, edge):
     ax.plot([1, 2], [1e2, 1e7])
     ax.set_yscale("log")
     rows = {"depth": [1, 2, 2], "activation": ["relu", "relu", "normalized_relu"]}
     missing = pd.DataFrame(rows | {"normalised": [False, False, True]}, index=[7, 3, 5])
     look = {"x": "depth", "hue": "activation", "style": "normalised"}
-    dashes = {False: "", True: (4, 1.6)}
-    heights = plotting.arrow_heights(ax, missing, **look, dashes=dashes)
-    assert 1e7 < heights[7] == heights[3] != heights[5] > 1e7
-    styles = [line.get_linestyle() for line in ax.lines if line.get_linewidth() == 0.6]
-    assert styles == ["-", "--"]
-    assert plotting.arrow_heights(ax, missing[:0], **look).empty
+    look["dashes"] = {False: "", True: (4, 1.6)}
+    plotting.arrows(ax, missing, **look, text="depth", label="beyond", edge=edge)
+    drawn = [line for line in ax.lines if line.get_linewidth() == 0.6]
+    assert [line.get_xdata().tolist() for line in drawn] == [[1, 2], [2]]
+    low, high = ax.get_ylim()
+    levels = [float(*{*line.get_ydata()}) for line in drawn]  # one height for each curve
+    first, second = (low * (high / low) ** level for level in levels)
+    assert 1e7 < first < second < high if edge == "top" else low < first < second < 1e2
+    # No number is written beside the arrows, which have no values.
+    ticks = [*ax.get_yticks(), *ax.get_yticks(minor=True)]
+    assert not any(first <= tick <= second for tick in ticks)
+    assert [text.get_text() for text in ax.texts] == ["beyond", "1", "2", "2"]
+    assert [line.get_linestyle() for line in drawn] == ["-", "--"]
+    name = "up" if edge == "top" else "down"
+    assert {line.get_marker() for line in drawn} == {rf"$\{name}arrow$"}
 
 
 def test_a_curve_keeps_its_marker_where_another_has_no_value(ax):
@@ -270,22 +215,33 @@ def test_a_curve_keeps_its_marker_where_another_has_no_value(ax):
 
 def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax):
     ax.set_yscale("log")
-    before = ax.get_ylim()
-    assert marks.mark_off_scale(ax, [([], "#000000", "-", "")]) == [before[1]]
+    before, missing = ax.get_ylim(), pd.DataFrame({"depth": [0, 1], "dataset": "digits"})
+    plotting.arrows(ax, missing[:0], x="depth", hue="dataset")
     assert (ax.get_ylim(), len(ax.lines), len(ax.patches)) == (before, 0, 0)
-    ax.plot([0, 1], [np.nan, np.nan], color="#000000")
-    marks.mark_off_scale(ax, [([0, 1], "#000000", "-", "")])
+    ax.vlines([1.0, 2.0], np.nan, np.nan)
+    ax.set_yscale("log")
+    plotting.plain_log(ax, "y")
+    plotting.arrows(ax, missing, x="depth", hue="dataset")
     assert not [*ax.get_yticks(), *ax.get_yticks(minor=True)]
 
 
 def test_bars_are_drawn_over_errors_that_can_be_seen(ax):
     ax.set_yscale("log")
-    assert not marks.draw_errors(ax, [1, 2], [10.0, None], [1e-4, 0.5], color="#000000")
-    assert not ax.lines
-    error = [1e-4, 0.5, None, np.inf]
-    assert marks.draw_errors(ax, [1, 2, 4, 8], [10.0, 30.0, 4.0, 5.0], error, color="#000000")
-    low, high = ([*line.get_ydata()] for line in ax.lines)
-    assert (low, high) == ([20.0, 0.5], [45.0, 50.0])
+    rows = {"x": [1, 2, 4, 8, 9], "y": [10.0, 30.0, 4.0, 5.0, None], "hue": "relu"}
+    rows = pd.DataFrame(rows | {"error": [1e-4, 0.5, None, np.inf, 0.5]})
+    look = {"x": "x", "y": "y", "error": "error", "hue": "hue"}
+    assert not plotting.error_bars(ax, rows.iloc[[0, 4]], **look)
+    assert not ax.collections
+    assert plotting.error_bars(ax, rows, **look)
+    (bars,) = ax.collections
+    np.testing.assert_allclose(bars.get_segments(), [[[2, 20], [2, 45]], [[8, 0.5], [8, 50]]])
+
+
+def test_lower_bounds_of_a_curve_are_not_joined(ax):
+    rows = pd.DataFrame({"x": [1, 2], "y": [3.0, 4.0], "hue": "relu", "style": "linear"})
+    look = {"x": "x", "y": "y", "hue": "hue", "style": "style", "markers": False}
+    plotting.curves(rows, ax=ax, **look, **plotting.LOWER_BOUND)
+    assert {line.get_linewidth() for line in ax.lines} == {0}
 
 
 def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path):

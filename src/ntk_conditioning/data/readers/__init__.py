@@ -19,23 +19,21 @@ class Reader:
     """A function of files, in this order, and of the options of a catalogue's entry.
 
     ``parts`` are the names of the files of both splits. ``also`` is a further option: the ``split``
-    where a file has both, the accepted ``sha256`` where the content is checked first. ``shape``
-    finds samples and features of a file without reading all of it.
+    where a file has both, the accepted ``sha256`` where the content is checked first.
     """
 
     read: Callable[..., RawSamples]
     parts: tuple[str, ...] = ("train_x", "test_x")
     also: str = ""
-    shape: Callable[..., tuple[int, int]] | None = None
 
 
 READERS: Mapping[str, Reader] = {
     "gaussian": Reader(draw_gaussian, ()),
     "sklearn_digits": Reader(load_digits, ()),
     "sklearn_patches": Reader(cut_patches, ()),
-    "npz": Reader(tables.read_npz, shape=tables.npz_shape),
-    "parquet": Reader(tables.read_parquet, shape=tables.parquet_shape),
-    "csv": Reader(tables.read_csv, shape=tables.csv_shape),
+    "npz": Reader(tables.read_npz),
+    "parquet": Reader(tables.read_parquet),
+    "csv": Reader(tables.read_csv),
     "idx": Reader(read_idx, ("train_x", "train_y", "test_x", "test_y")),
     "svhn": Reader(read_svhn, also="sha256"),
     "cifar10": Reader(read_cifar10, also="split"),

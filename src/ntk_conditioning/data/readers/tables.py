@@ -6,10 +6,8 @@ import codecs
 import csv
 import io
 import itertools
-import math
 import re
 import warnings
-import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +19,7 @@ from ntk_conditioning.data.archives import (
     ContentError,
     FormatError,
     load_arrays,
-    open_unpacked,
+    read_unpacked,
     reading,
     require_unpackable,
 )
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 _Names = Sequence[str] | None
 _Place = Callable[[int], str]  # how an error calls a row
 # What pandas writes for a row index, in Parquet and in CSV.
-_INDEX_COLUMN = re.compile(r"(__index_level_\d+__|Unnamed: \d+|)")
+_INDEX_COLUMN = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
 
 def read_npz(x: Path, *, features: str = "x", labels: str | None = "y if there") -> RawSamples:
@@ -85,15 +83,15 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         # pandas renames a column of a name that it has read already
         header: Any = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-        first = pd.read_csv(io.StringIO(text), **how, **header).iloc[0]
+        names = pd.read_csv(io.StringIO(text), **how, **header).iloc[0]
         table = pd.read_csv(io.StringIO(text), **how, index_col=False, low_memory=False)
-        table.columns = first.tolist()
-    if pd.to_numeric(first, errors="coerce").notna().all():
+    if pd.to_numeric(table.columns.to_series(), errors="coerce").notna().all():
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    unique = table.columns.is_unique and labels in table
-    if unique and pd.api.types.is_string_dtype(table[labels]):
+    if repeated := names[names.duplicated() & (names != "")].tolist():
+        raise ContentError(f"{x} has several columns named {_quoted(repeated)}; rename them")
+    if labels in table and pd.api.types.is_string_dtype(table[labels]):
         table[labels] = table[labels].str.strip()
-    elif unique and pd.api.types.is_numeric_dtype(table[labels]):
+    elif labels in table and pd.api.types.is_numeric_dtype(table[labels]):
         column = table.columns.get_loc(labels)
         texts = pd.read_csv(io.StringIO(text), **how, index_col=False, usecols=[column], dtype=str)
         spellings = pd.DataFrame({"label": table[labels], "text": texts.iloc[:, 0]})
@@ -108,8 +106,7 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
 
 def _csv_text(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the text of a CSV file, and pandas' options for its separators."""
-    with open_unpacked(path, "CSV") as stream:
-        content = stream.read()
+    content = read_unpacked(path, "CSV")
     utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = content.decode("utf-16" if utf_16 else "utf-8-sig")
@@ -132,40 +129,12 @@ def _csv_line(text: str, separator: str, row: int) -> str:
     return f"line {next(itertools.islice(lines, row + 1, None))}"
 
 
-def npz_shape(x: Path, *, features: str = "x", **_options: Any) -> tuple[int, int]:
-    """Return samples and features of a NumPy archive, from its array's header."""
-    with zipfile.ZipFile(x) as archive, archive.open(f"{features}.npy") as stream:
-        np.lib.format.read_magic(stream)
-        n, *sample = np.lib.format.read_array_header_1_0(stream)[0]
-    return n, math.prod(sample)
-
-
-def parquet_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
-    """Return samples and features of a Parquet file, from its end."""
-    import pyarrow.parquet
-
-    file = pyarrow.parquet.read_metadata(x)
-    return file.num_rows, len(features) if features else file.num_columns - (labels is not None)
-
-
-def csv_shape(x: Path, *, labels: str | None, features: _Names = None) -> tuple[int, int]:
-    """Return samples and features of a CSV file, from its header and first column."""
-    import pandas as pd
-
-    text, how = _csv_text(x)
-    columns = pd.read_csv(io.StringIO(text), **how, nrows=0).shape[1]
-    rows = len(pd.read_csv(io.StringIO(text), **how, usecols=[0], index_col=False))
-    return rows, len(features) if features else columns - (labels is not None)
-
-
 def _from_table(
     table: pd.DataFrame, path: Path, labels: str | None, features: _Names, place: _Place
 ) -> RawSamples:
     import pandas as pd
 
     names = table.columns.tolist()
-    if repeated := table.columns[table.columns.duplicated()].tolist():
-        raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
     if features is None:
         features = [name for name in names if name != labels]
         if index := [name for name in features if _INDEX_COLUMN.fullmatch(name)]:

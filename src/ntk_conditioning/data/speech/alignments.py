@@ -1,7 +1,6 @@
 """Phones in time: TextGrids of the Montreal Forced Aligner."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,6 @@ _CLASS |= dict.fromkeys(["NSN", "OOV", "UNK", "<UNK>"], _CLASS["SPN"])
 # A vowel's stress, and the place of a phone in its word.
 _MARKS = re.compile(r"(?<=[A-Z])[0-2]?(_[BIES])?$")
 _PHONE_TIER = re.compile(r"(.* - )?phones|phone", re.IGNORECASE)
-_ROUNDING = 1e-3  # seconds
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,17 @@ def read_textgrid(path: Path) -> Alignment:
         if not tiers:
             known = ", ".join(map(repr, grid.tierNames)) or "none"
             raise ContentError(f"{path} has no tier 'phones'; its tiers: {known}")
-        return checked_alignment(str(path), grid.getTier(tiers[0]).entries)
+        intervals = grid.getTier(tiers[0]).entries
+        if not intervals:
+            raise ContentError(f"{path}: no phones")
+    starts, ends = np.array([interval[:2] for interval in intervals]).T
+    classes = [phone_class(label) for _, _, label in intervals]
+    if None in classes:
+        label = intervals[classes.index(None)][2]
+        raise ContentError(
+            f"{path}: {label!r} is no phone of ARPAbet; align with an English ARPAbet model"
+        )
+    return Alignment(str(path), np.array(classes, dtype=np.int64), starts, ends)
 
 
 def find_alignments(folder: Path) -> dict[str, Path]:
@@ -96,25 +104,3 @@ def find_alignments(folder: Path) -> dict[str, Path]:
     if not alignments:
         raise ContentError(f"alignments {folder}: it has no .TextGrid file")
     return alignments
-
-
-def checked_alignment(source: str, intervals: Sequence[tuple[float, float, str]]) -> Alignment:
-    """Return checked intervals, which must be in order and must not overlap."""
-    if not intervals:
-        raise ContentError(f"{source}: no phones")
-    starts, ends = np.array([interval[:2] for interval in intervals]).T
-    before = np.concatenate([[0.0], ends[:-1] - _ROUNDING])
-    right = (starts >= before) & (ends >= starts) & (ends < np.inf)  # false of what is no number
-    if not right.all():
-        k = int(right.argmin())
-        raise ContentError(
-            f"{source}: interval {k} from {starts[k]:g} to {ends[k]:g} s overlaps the one before, "
-            "or ends before it starts"
-        )
-    classes = [phone_class(label) for _, _, label in intervals]
-    if None in classes:
-        label = intervals[classes.index(None)][2]
-        raise ContentError(
-            f"{source}: {label!r} is no phone of ARPAbet; align with an English ARPAbet model"
-        )
-    return Alignment(source, np.array(classes, dtype=np.int64), starts, ends)

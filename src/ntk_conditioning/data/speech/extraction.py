@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,29 +123,23 @@ def extract(
     Raises `FormatError` or `ContentError` if corpus or alignments cannot be read or do not fit, and
     `NotEnoughMemoryError` if the result does not fit into the memory that is available.
     """
-    order = sorted(drawn)
-    ends = np.cumsum([len(drawn[utterance]) for utterance in order])
-    last_row = dict(zip(order, ends.tolist(), strict=True))
-    n, rate = int(ends[-1]), settings.sample_rate
-    memory.require(4 * n * settings.dimension, f"a matrix {n} × {settings.dimension}")
-    x = np.empty((n, settings.dimension), dtype=np.float32)
-    y = np.empty(n, dtype=np.int64)
-    index = np.empty((n, 4), dtype=np.int64)
-    speakers = {number: k for k, number in enumerate(sorted({u.speaker for u in order}))}
+    n, rate = sum(map(len, drawn.values())), settings.sample_rate
+    memory.require(8 * n * settings.dimension, f"a matrix {n} × {settings.dimension}")
+    speakers = {number: k for k, number in enumerate(sorted({u.speaker for u in drawn}))}
+    parts: dict[Utterance, tuple[NDArray[Any], ...]] = {}
 
     def fill(utterance: Utterance, flac: bytes) -> None:
         frames = drawn[utterance]
         waveform = decode(flac, source=utterance.source, sample_rate=rate)
-        rows = slice(last_row[utterance] - len(frames), last_row[utterance])
-        x[rows] = vectors(waveform, frames, settings)
         if alignments is None:
-            y[rows] = speakers[utterance.speaker]
+            labels = np.full(len(frames), speakers[utterance.speaker])
         else:
             alignment = read_textgrid(alignments[utterance.name])
             positions = settings.label_positions(frames)
-            y[rows] = alignment.labels(positions, sample_rate=rate, tolerance=settings.length)
-        index[rows, :3] = (utterance.speaker, utterance.chapter, utterance.utterance)
-        index[rows, 3] = frames
+            labels = alignment.labels(positions, sample_rate=rate, tolerance=settings.length)
+        numbers = utterance.speaker, utterance.chapter, utterance.utterance
+        index = np.column_stack([np.tile(numbers, (len(frames), 1)), frames])
+        parts[utterance] = vectors(waveform, frames, settings), labels, index
 
     # Decoding, filterbank and decompression run outside the interpreter's lock.
     waiting: deque[Future[None]] = deque()
@@ -157,4 +152,6 @@ def extract(
         for future in waiting:
             future.result()
     names = tuple(map(str, speakers)) if alignments is None else PHONES
+    ordered = [parts[utterance] for utterance in sorted(drawn)]
+    x, y, index = (np.concatenate(arrays) for arrays in zip(*ordered, strict=True))
     return Frames(x, y, index, names)

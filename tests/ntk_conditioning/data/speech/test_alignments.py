@@ -1,14 +1,11 @@
 """Every frame gets the phone of its own time, and an alignment that is not sound is named."""
 
-import math
-
 import numpy as np
 import pytest
 
 from ntk_conditioning.data.speech.alignments import (
     PHONES,
     Alignment,
-    checked_alignment,
     find_alignments,
     phone_class,
     read_textgrid,
@@ -73,16 +70,18 @@ def test_textgrids_of_both_forms_and_speaker_tiers_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("intervals", "problem"),
+    ("old", "new", "problem"),
     [
-        ([(0, 0.1, "T"), (0.05, 0.15, "AH0")], "interval 1 from 0.05 to 0.15 s overlaps the one"),
-        ([(0, 0.1, "T"), (0.2, 0.1, "AH0")], "overlaps the one before, or ends before it starts"),
-        ([(0, 0.1, "T"), (math.nan, 1, "AH0")], "interval 1 from nan to 1 s overlaps"),
+        ("xmin = 0.11 ", "xmin = 0.05 ", "Two intervals in the same tier overlap"),
+        ("xmax = 0.2225 ", "xmax = 0.1 ", "cannot occur after its end time"),
+        ("xmin = 0.2225 ", "xmin = nan ", "missing"),
     ],
 )
-def test_intervals_are_in_order(intervals, problem):
-    with pytest.raises(UserError, match=f"^a: .*{problem}"):
-        checked_alignment("a", intervals)
+def test_intervals_are_in_order(tmp_path, old, new, problem):
+    path = write_textgrid(tmp_path)
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(UserError, match=rf"a\.TextGrid cannot be read as a TextGrid: .*{problem}"):
+        read_textgrid(path)
 
 
 def test_a_folder_has_textgrids_at_any_depth_and_no_utterance_twice(tmp_path):
