@@ -9,12 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.problem import (
-    Problem,
-    gemm,
-    require_near,
-    require_same_kernel,
-)
+from benchmarks.problem import Problem, gemm, require_near, require_same_kernel
 from benchmarks.report import machine_facts, machine_sentence, spread_text, table
 from benchmarks.settings import Settings
 from benchmarks.timing import interleaved, ratio, spread, stopwatch

@@ -73,12 +73,7 @@ class Problem:
 
     @property
     def flops(self) -> float:
-        """The flops that no method can avoid: both passes, and half of each n × n product.
-
-        Forward d · width and depth - 1 times width² weights, back all but the first of these; no
-        output is needed, and the last layer's delta is 1. The products are those of depth + 1
-        alphas and of depth deltas; entrywise work is not counted.
-        """
+        """The flops that no method can avoid: both passes, and half of each n × n product."""
         n, d, width, depth = self.n, self.d, self.width, self.depth
         passes = 2 * n * (d * width + 2 * (depth - 1) * width**2)
         return passes + n**2 * (d + 2 * depth * width)

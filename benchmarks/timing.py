@@ -18,10 +18,9 @@ log = logging.getLogger("benchmarks")
 
 
 def stopwatch(function: Callable[[], object]) -> Timed:
-    """Return a call that returns the seconds of ``function``.
+    """Return a call that returns the seconds of ``function``, of its second call if it is short.
 
-    A call of less than a second is repeated, and the second call counts: the first one pays for
-    what other methods left in the caches. Freeing the result is not counted.
+    The first one pays for what other methods left in the caches.
     """
 
     def timed() -> float:
