@@ -24,8 +24,7 @@ class MinAngle:
 
     ``angle`` is in radians; ``i < j`` are rows of the input; ``duplicates`` counts the pairs of
     rows that are equal in every entry (their angle is exactly 0); ``candidates`` is the number of
-    pairs that were too close to call in the screening and were computed accurately. ``error``
-    bounds the error of the angle in radians, where a bound is known.
+    pairs that were too close to call in the screening and were computed accurately.
     """
 
     angle: float
@@ -33,24 +32,16 @@ class MinAngle:
     j: int
     duplicates: int
     candidates: int
-    error: float | None = None
 
     @property
     def degrees(self) -> float:
         """The angle in degrees."""
         return math.degrees(self.angle)
 
-    @property
-    def error_degrees(self) -> float | None:
-        """The bound on the angle's error in degrees."""
-        return None if self.error is None else math.degrees(self.error)
-
     def row(self) -> dict[str, float | None]:
         """Return what the search gives of a row of the table of angles."""
-        angles = {"min_angle": self.degrees, "min_angle_error": self.error_degrees}
-        return angles | {
-            name: getattr(self, name) for name in ("duplicates", "candidates", "i", "j")
-        }
+        names = ("i", "j", "duplicates", "candidates")
+        return {"min_angle": self.degrees} | {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ntk_conditioning.angles import pairs
-from ntk_conditioning.angles.closest_pairs import NEARLY_EQUAL, ClosestPair, closest_pair, lowest
-from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import MinAngle, upper_tiles
 from ntk_conditioning.duals.closed_forms import angle_of
 from ntk_conditioning.kernels.infinite_network import (
-    EPS,
     EQUAL_NORMS,
-    ROUNDING,
     TILE,
     InfiniteNetwork,
     SamplesError,
@@ -37,9 +33,10 @@ __all__ = [
     "ntk",
 ]
 
-# The error of a smallest angle may be this part of it, or the angle that float64 cosines resolve.
-RESOLVED = 1e-3
-COSINE_RESOLUTION = 1e-8
+# The error of the smallest cosine distance may be this part of it, or as small as this.
+RESOLVED, NEGLIGIBLE = 1e-3, 1e-12
+# Pairs within this of the smallest distance, relatively, are computed again.
+NEARLY_EQUAL = 1e-9
 
 
 def nngp(
@@ -118,25 +115,19 @@ def gradient_angles(
 
 
 def min_angle(
-    x: ArrayLike,
-    *,
-    depth: int,
-    activation: Activation | str,
-    tile: int | None = None,
-    exclude_duplicates: bool = False,
+    x: ArrayLike, *, depth: int, activation: Activation | str, exclude_duplicates: bool = False
 ) -> MinAngle:
     """Return the smallest angle between the model gradients of two rows of ``x`` (n, d).
 
-    All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
-    angle of the ``candidates`` is computed from their difference; its ``error``, in radians,
-    follows from the errors of the duals and rounding. Equal rows have angle 0 and are counted;
-    ``exclude_duplicates`` keeps the first of each. Of equal angles the lowest pair is returned.
+    All pairs are screened, in tiles: no n × n array is formed. The angle of the ``candidates`` is
+    computed from their difference. Equal rows have angle 0 and are counted; ``exclude_duplicates``
+    keeps the first of each. Of equal angles the lowest pair is returned.
 
     Raises:
         ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
             fewer than two (different) rows.
-        UnresolvedKernelError: as `InfiniteNetwork`, or if cosines are not known to `RESOLVED`, or
-            if the error is above `RESOLVED` of the angle, and above `COSINE_RESOLUTION`.
+        UnresolvedKernelError: as `InfiniteNetwork`, or if the errors of the duals are above
+            `RESOLVED` of the cosine distance between the gradients, and above `NEGLIGIBLE`.
 
     >>> closest = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
     >>> closest.i, closest.j, round(closest.degrees, 6)
@@ -146,54 +137,37 @@ def min_angle(
     pairs.require_directions(rows)
     duplicates = pairs.find_duplicates(rows)
     if duplicates.examples and not exclude_duplicates:
-        return MinAngle(0.0, *duplicates.examples[0], duplicates.pairs, candidates=0, error=0.0)
+        return MinAngle(0.0, *duplicates.examples[0], duplicates.pairs, candidates=0)
     kept = duplicates.first
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
-    distinct = rows if len(kept) == len(rows) else rows[kept]
-    closest, angle, error = _closest(distinct, depth, activations.get(activation), tile)
-    pair = int(kept[closest.i]), int(kept[closest.j])
-    return MinAngle(angle, *pair, duplicates.pairs, closest.candidates, error)
+    distance, i, j, candidates = _closest(rows[kept], depth, activations.get(activation))
+    angle = float(angle_of(np.array(distance)))
+    return MinAngle(angle, int(kept[i]), int(kept[j]), duplicates.pairs, candidates)
 
 
-def _closest(
-    x: Array, depth: int, sigma: Activation, tile: int | None
-) -> tuple[ClosestPair, float, float]:
-    """Return the closest pair of different rows, its angle and a bound on the angle's error.
+def _closest(x: Array, depth: int, sigma: Activation) -> tuple[float, int, int, int]:
+    """Return the smallest e of two rows, these rows, and how many pairs were computed.
 
-    Where norms do not enter, φ depends on the input angle only, and `closest_pair` finds it. This
-    is exact: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
-    Singer 2016, Lemma 11). So it increases on [0, 1], and its absolute value at -cos θ is no larger
-    than its value at cos θ. For leaky ReLUs without negative slope it is moreover nowhere on
-    [-1, 0] above its value at 0.
+    Where norms do not enter, e depends on the input angle only and increases with it up to 90
+    degrees: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
+    Singer 2016, Lemma 11). So the closest samples have it, unless e is smaller at an angle beyond.
     """
-    norm = _norm_that_enters(x, depth=depth, activation=sigma)
-    layer = InfiniteNetwork(x if norm is None else [[norm]], depth=depth, activation=sigma)
-    layer.require_cosines(RESOLVED)
-    if norm is None:
-        closest = _lowest_pair(layer, tile or TILE)
-        at = closest.i, closest.j
-    else:
-        monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
-        one = slice(0, 1)
-
-        def distance(w: Array, theta: Array) -> Array:
-            return layer.propagate(one, one, w[:, None], theta[:, None])[1][:, 0]
-
-        closest = closest_pair(x, distance, opposite=not monotone, tile=tile)
-        at = 0, 0
-    theta = angles_between(x[[closest.i]], x[[closest.j]])
-    off = layer.cosine_distance_error(*at, 2 * math.sin(theta.item() / 2) ** 2)
-    ends = closest.distance + np.array([0, -min(off, closest.distance), off])
-    angle, low, high = angle_of(ends).tolist()
-    error = max(angle - low, high - angle) + ROUNDING * angle
-    if depth and not sigma.homogeneous:  # a layer turns by no more than about a norm's error
-        error += depth * max(EQUAL_NORMS, x.shape[1] * EPS)
-    layer.require(
-        error <= max(RESOLVED * angle, COSINE_RESOLUTION),
-        f"the smallest angle is known to {math.degrees(error):.2g} degrees only",
-    )
-    return closest, angle, error
+    norm, closest = _norm_that_enters(x, depth=depth, activation=sigma), None
+    if norm is not None:
+        network = InfiniteNetwork([[norm]], depth=depth, activation=sigma)
+        inputs = _closest_inputs(x)
+        theta = np.array([inputs.angle, *np.linspace(math.pi / 2, math.pi, 257)])[:, None]
+        one, w = slice(0, 1), 2 * np.sin(theta / 2) ** 2
+        distance, *beyond = network.propagate(one, one, w, theta)[1].ravel().tolist()
+        if distance <= min(beyond):
+            closest = distance, inputs.i, inputs.j, inputs.candidates
+    if closest is None:
+        network = InfiniteNetwork(x, depth=depth, activation=sigma)
+        closest = _lowest_pair(network)
+    problem = f"cosines of gradients at the smallest angle are only right to {network.error:.2g}"
+    network.require(network.error <= max(RESOLVED * closest[0], NEGLIGIBLE), problem)
+    return closest
 
 
 def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
@@ -206,20 +180,32 @@ def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float 
     return low if 0 < high <= low * (1 + EQUAL_NORMS) < math.inf else None
 
 
-def _lowest_pair(layer: InfiniteNetwork, tile: int) -> ClosestPair:
-    """Return the pair of rows of smallest e, where that depends on their norms too.
+def _closest_inputs(x: Array) -> MinAngle:
+    """Return the smallest angle between rows: they are gradients of the linear model."""
+    import torch  # which takes seconds, and kernels do without
+
+    from ntk_conditioning.angles import smallest_angle
+    from ntk_conditioning.networks.mlp import MLP
+
+    linear = MLP((torch.ones(1, x.shape[1], dtype=torch.float64),), activations.get("linear"))
+    return smallest_angle.min_angle(linear, torch.from_numpy(x))
+
+
+def _lowest_pair(network: InfiniteNetwork) -> tuple[float, int, int, int]:
+    """Return the smallest e of two rows, these rows, and how many pairs were computed, by all e.
 
     Those that are smallest up to rounding go through the layers again, from their difference.
     """
     best, candidates = (math.inf, -1, -1), 0
-    for rows, columns in upper_tiles(len(layer.x), tile):
-        distances = layer.propagate(rows, columns, *layer.input_distances(rows, columns))[1]
+    for rows, columns in upper_tiles(len(network.x), TILE):
+        distances = network.propagate(rows, columns, *network.input_distances(rows, columns))[1]
         if rows == columns:
             distances[np.tril_indices(len(distances))] = math.inf
         smallest = min(best[0], float(distances.min()))
         i, j = np.nonzero(distances <= smallest * (1 + NEARLY_EQUAL))
         if len(i) and smallest < math.inf:
             i, j = i + rows.start, j + columns.start
-            best = min(best, lowest(layer.cosine_distances(i, j), i, j))
+            values = network.cosine_distances(i, j)
+            best = min(best, *zip(values.tolist(), i.tolist(), j.tolist(), strict=True))
             candidates += len(i)
-    return ClosestPair(*best, candidates)
+    return *best, candidates

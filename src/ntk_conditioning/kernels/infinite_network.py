@@ -184,26 +184,6 @@ class InfiniteNetwork:
         w[at], theta[at] = self._accurate_angles(i, j)
         return np.asarray(self.propagate(rows, columns, w, theta)[1][at])
 
-    def cosine_distance_error(self, i: int, j: int, w: float) -> float:
-        """Return how far e may be off for rows ``i`` and ``j`` at 1 - cos θ = ``w``.
-
-        It is for plain networks without biases. Where w may be off, so may the next layer's
-        distances: by as much as they differ at its ends.
-        """
-        rows, columns = slice(i, i + 1), slice(j, j + 1)
-        e, off = np.array([[w]]), ROUNDING * w
-        e_off = off
-        for layer, _, tangent in self._layers:
-            ends = np.clip([[w], [w - off], [w + off]], 0, 2)
-            w_ends, h_ends = layer.cosine_distances(rows, columns, ends, angle_of(ends))
-            w, off = _with_error(layer, w_ends)
-            h, h_off = _with_error(layer, h_ends)
-            near, far = (float(root[i] * root[j]) for root in tangent.roots[:2])
-            e_off = near * off + far * (e_off + h_off)
-            e = tangent.distance(rows, columns, w, e + h - e * h, 0, 0)
-            e_off += _error(layer, e.item())  # of the weights
-        return e_off
-
     def require_cosines(self, tolerated: float) -> None:
         """Raise `UnresolvedKernelError` if the cosines of the kernels have larger errors."""
         require_cosines(self.error, network=self._name, x=self.x, tolerated=tolerated)
@@ -266,18 +246,6 @@ class Sum:
             left, right = self.roots[k][rows, None], self.roots[k][columns]
             terms.append(left * right * distances[k] + (left - right) ** 2 / 2)
         return np.asarray(sum(terms))
-
-
-def _with_error(layer: Dual, ends: Array) -> tuple[float, float]:
-    """Return a cosine distance and its error, from a dual of an argument and of its ends."""
-    value = float(ends[0, 0])
-    return value, float(np.abs(ends - value).max()) + _error(layer, value)
-
-
-def _error(layer: Dual, distance: float) -> float:
-    """Return how far a layer's cosine distance may be off."""
-    known = min(layer.error, layer.relative_error * distance) if distance else layer.error
-    return known + ROUNDING * distance
 
 
 def samples_of(x: ArrayLike) -> Array:
