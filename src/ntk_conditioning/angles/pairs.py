@@ -24,7 +24,8 @@ class MinAngle:
 
     ``angle`` is in radians; ``i < j`` are rows of the input; ``duplicates`` counts the pairs of
     rows that are equal in every entry (their angle is exactly 0); ``candidates`` is the number of
-    pairs that were too close to call in the screening and were computed accurately.
+    pairs that were too close to call in the screening and were computed accurately. ``error``
+    bounds the error of the angle in radians, where a bound is known.
     """
 
     angle: float
@@ -32,6 +33,7 @@ class MinAngle:
     j: int
     duplicates: int
     candidates: int
+    error: float | None = None
 
     @property
     def degrees(self) -> float:
@@ -40,8 +42,10 @@ class MinAngle:
 
     def row(self) -> dict[str, float | None]:
         """Return what the search gives of a row of the table of angles."""
+        error = None if self.error is None else math.degrees(self.error)
         names = ("i", "j", "duplicates", "candidates")
-        return {"min_angle": self.degrees} | {name: getattr(self, name) for name in names}
+        angles = {"min_angle": self.degrees, "min_angle_error": error}
+        return angles | {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ntk_conditioning.angles.pairs import MinAngle, upper_tiles
 from ntk_conditioning.duals.closed_forms import angle_of
 from ntk_conditioning.kernels.infinite_network import (
     EQUAL_NORMS,
+    ROUNDING,
     TILE,
     InfiniteNetwork,
     SamplesError,
@@ -33,8 +34,9 @@ __all__ = [
     "ntk",
 ]
 
-# The error of the smallest cosine distance may be this part of it, or as small as this.
-RESOLVED, NEGLIGIBLE = 1e-3, 1e-12
+# The error of a smallest angle may be this part of it, or the angle that float64 cosines resolve.
+RESOLVED = 1e-3
+COSINE_RESOLUTION = 1e-8
 # Pairs within this of the smallest distance, relatively, are computed again.
 NEARLY_EQUAL = 1e-9
 
@@ -120,14 +122,15 @@ def min_angle(
     """Return the smallest angle between the model gradients of two rows of ``x`` (n, d).
 
     All pairs are screened, in tiles: no n × n array is formed. The angle of the ``candidates`` is
-    computed from their difference. Equal rows have angle 0 and are counted; ``exclude_duplicates``
-    keeps the first of each. Of equal angles the lowest pair is returned.
+    computed from their difference; its ``error``, in radians, is that of the duals and rounding.
+    Equal rows have angle 0 and are counted; ``exclude_duplicates`` keeps the first of each. Of
+    equal angles the lowest pair is returned.
 
     Raises:
         ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
             fewer than two (different) rows.
-        UnresolvedKernelError: as `InfiniteNetwork`, or if the errors of the duals are above
-            `RESOLVED` of the cosine distance between the gradients, and above `NEGLIGIBLE`.
+        UnresolvedKernelError: as `InfiniteNetwork`, or if cosines are not known to `RESOLVED`, or
+            if the error is above `RESOLVED` of the angle, and above `COSINE_RESOLUTION`.
 
     >>> closest = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
     >>> closest.i, closest.j, round(closest.degrees, 6)
@@ -137,37 +140,42 @@ def min_angle(
     pairs.require_directions(rows)
     duplicates = pairs.find_duplicates(rows)
     if duplicates.examples and not exclude_duplicates:
-        return MinAngle(0.0, *duplicates.examples[0], duplicates.pairs, candidates=0)
+        return MinAngle(0.0, *duplicates.examples[0], duplicates.pairs, candidates=0, error=0.0)
     kept = duplicates.first
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
-    distance, i, j, candidates = _closest(rows[kept], depth, activations.get(activation))
-    angle = float(angle_of(np.array(distance)))
-    return MinAngle(angle, int(kept[i]), int(kept[j]), duplicates.pairs, candidates)
+    network, (e, i, j), candidates = _closest(rows[kept], depth, activations.get(activation))
+    network.require_cosines(RESOLVED)
+    off = min(network.error, network.relative_error * e) + (depth + 1) * ROUNDING * e
+    angle, low = angle_of(np.array([e, max(e - off, 0.0)])).tolist()
+    network.require(
+        angle - low <= max(RESOLVED * angle, COSINE_RESOLUTION),
+        f"the smallest angle is known to {math.degrees(angle - low):.2g} degrees only",
+    )
+    pair = int(kept[i]), int(kept[j])
+    return MinAngle(angle, *pair, duplicates.pairs, candidates, angle - low)
 
 
-def _closest(x: Array, depth: int, sigma: Activation) -> tuple[float, int, int, int]:
-    """Return the smallest e of two rows, these rows, and how many pairs were computed.
+def _closest(
+    x: Array, depth: int, sigma: Activation
+) -> tuple[InfiniteNetwork, tuple[float, int, int], int]:
+    """Return a network, the smallest e of two rows with them, and how many pairs were computed.
 
     Where norms do not enter, e depends on the input angle only and increases with it up to 90
     degrees: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
     Singer 2016, Lemma 11). So the closest samples have it, unless e is smaller at an angle beyond.
     """
-    norm, closest = _norm_that_enters(x, depth=depth, activation=sigma), None
+    norm = _norm_that_enters(x, depth=depth, activation=sigma)
     if norm is not None:
         network = InfiniteNetwork([[norm]], depth=depth, activation=sigma)
         inputs = _closest_inputs(x)
         theta = np.array([inputs.angle, *np.linspace(math.pi / 2, math.pi, 257)])[:, None]
         one, w = slice(0, 1), 2 * np.sin(theta / 2) ** 2
-        distance, *beyond = network.propagate(one, one, w, theta)[1].ravel().tolist()
-        if distance <= min(beyond):
-            closest = distance, inputs.i, inputs.j, inputs.candidates
-    if closest is None:
-        network = InfiniteNetwork(x, depth=depth, activation=sigma)
-        closest = _lowest_pair(network)
-    problem = f"cosines of gradients at the smallest angle are only right to {network.error:.2g}"
-    network.require(network.error <= max(RESOLVED * closest[0], NEGLIGIBLE), problem)
-    return closest
+        e, *beyond = network.propagate(one, one, w, theta)[1].ravel().tolist()
+        if e <= min(beyond):
+            return network, (e, inputs.i, inputs.j), inputs.candidates
+    network = InfiniteNetwork(x, depth=depth, activation=sigma)
+    return network, *_lowest_pair(network)
 
 
 def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
@@ -191,8 +199,8 @@ def _closest_inputs(x: Array) -> MinAngle:
     return smallest_angle.min_angle(linear, torch.from_numpy(x))
 
 
-def _lowest_pair(network: InfiniteNetwork) -> tuple[float, int, int, int]:
-    """Return the smallest e of two rows, these rows, and how many pairs were computed, by all e.
+def _lowest_pair(network: InfiniteNetwork) -> tuple[tuple[float, int, int], int]:
+    """Return the smallest e of two rows with them, and how many pairs were computed, by all e.
 
     Those that are smallest up to rounding go through the layers again, from their difference.
     """
@@ -208,4 +216,4 @@ def _lowest_pair(network: InfiniteNetwork) -> tuple[float, int, int, int]:
             values = network.cosine_distances(i, j)
             best = min(best, *zip(values.tolist(), i.tolist(), j.tolist(), strict=True))
             candidates += len(i)
-    return *best, candidates
+    return best, candidates

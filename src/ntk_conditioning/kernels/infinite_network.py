@@ -71,7 +71,8 @@ class InfiniteNetwork:
 
     ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. It is plain
     if ``branch_scale`` s is None; ``bias_scale`` is β. All results are in float64. ``error`` is the
-    sum of the duals' errors, relative to the largest entries.
+    sum of the duals' errors, relative to the largest entries, ``relative_error`` of those relative
+    to cosine distances.
 
     Raises:
         SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
@@ -120,6 +121,7 @@ class InfiniteNetwork:
         self._biased = bias_scale > 0
         self._build(q, depth, float(branch_scale is not None), branch * branch, bias_scale**2)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
+        self.relative_error = math.fsum(layer.relative_error for layer, _, _ in self._layers)
         self.require_cosines(TOLERATED)
 
     def _build(self, q: Array, depth: int, kept: float, branch: float, bias: float) -> None:

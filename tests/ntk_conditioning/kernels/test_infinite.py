@@ -318,22 +318,25 @@ def exact_degrees(kernel, n):
     return angles
 
 
-def assert_smallest(found, angles, *, error):
+def assert_within_its_error(found, angles, *, error):
     """Check an angle against those of all pairs in degrees, an upper triangle."""
     i, j = np.triu_indices(len(angles), 1)
-    assert abs(found.degrees - angles[i, j].min()) < error
+    bound = math.degrees(found.error)
+    assert abs(found.degrees - angles[i, j].min()) <= bound < error
     assert found.i < found.j
-    assert angles[found.i, found.j] <= angles[i, j].min() + 2 * error
+    assert angles[found.i, found.j] <= angles[i, j].min() + 2 * bound
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e4, 1e60])
-def test_angles_of_closed_forms_are_those_of_many_digits_at_any_scale(scale):
+def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
     x = scale * np.random.default_rng(0).standard_normal((5, 6))
     with mpmath.workdps(150):
         erf = exact_degrees(covariance_recursion(x, 2, erf_layer), 5)
         relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2), 5)
     for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
-        assert_smallest(infinite.min_angle(x, depth=2, activation=name), angles, error=error)
+        assert_within_its_error(
+            infinite.min_angle(x, depth=2, activation=name), angles, error=error
+        )
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
@@ -347,12 +350,21 @@ def test_angles_of_closed_forms_are_those_of_many_digits_at_any_scale(scale):
         ("gelu", 1e8, 1e-3),
     ],
 )
-def test_angles_by_quadrature_are_those_of_many_digits(name, scale, error):
+def test_errors_of_quadrature_hold(name, scale, error):
     x = np.random.default_rng(0).standard_normal((3, 6))
     x *= scale / np.linalg.norm(x, axis=1)[:, None]
     found = infinite.min_angle(x, depth=1, activation=name)
     angles = exact_degrees(plain_ntk(x, 1, name, halvings=40), 3)
-    assert_smallest(found, angles, error=error)
+    assert_within_its_error(found, angles, error=error)
+
+
+def test_tiny_angles_have_errors_of_their_size():
+    """An error of 1e-14 in a cosine distance would be one of 1e-7 here, were it not relative."""
+    x = samples(6, 7, seed=6)
+    x[3] = x[2] + 1e-9 * x[1]
+    found = infinite.min_angle(x, depth=2, activation="gelu")
+    assert (found.i, found.j) == (2, 3)
+    assert 0 < found.error < 1e-3 * found.angle
 
 
 @pytest.mark.parametrize(
