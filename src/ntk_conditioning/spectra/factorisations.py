@@ -26,8 +26,7 @@ class InMemoryMatrix:
     def __init__(self, k: NDArray[Any], *, overwrite: bool) -> None:
         # K is its own transpose, so that either order in memory is LAPACK's column-major one.
         columns = k if k.flags.f_contiguous else k.T
-        usable = overwrite and columns.flags.f_contiguous and columns.flags.writeable
-        self._a = columns if usable else np.array(columns, order="F")
+        self._a = np.asfortranarray(columns) if overwrite else np.array(columns, order="F")
         self.n = len(self._a)
         self.diagonal = self._a.diagonal().copy()
         self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
