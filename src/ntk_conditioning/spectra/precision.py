@@ -215,7 +215,7 @@ def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).astype(float).tolist()
     [[0.3125, 0.25], [0.25, 1.0]]
     """
-    slope_below = mlp.activation.negative_slope
+    slope_below = mlp.activation.negative_slope or 0
     weights = [_mpmath(w.numpy()) for w in mlp.weights]
     alphas, slopes = [_mpmath(x)], []
     for weight in weights[:-1]:
