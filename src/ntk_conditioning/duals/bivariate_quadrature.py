@@ -71,7 +71,7 @@ class Plane:
             slopes = np.stack([self._activation.slopes(scale * u) for scale in np.exp(s / 2)])
             changes = slopes - _swapped(slopes)
             weighted, changes = (a.reshape(len(s), -1) for a in (weights * changes, changes))
-            fall[:] = _products(weighted, changes) / 2
+            fall[:] = weighted @ changes.T / 2
         norms = second_moments(self._activation, np.exp(s))[1]
         return self._activation.gain**2 * falls / np.sqrt(np.outer(norms, norms))
 
@@ -134,13 +134,6 @@ class Plane:
         basis = chebyshev.chebvander(self.angles.position(between), len(theta) - 1)
         means = np.einsum("kt,ktm->km", density * weights / 2, basis)
         return np.asarray(means @ coefficients(np.eye(len(theta)), axes=[0]))
-
-
-def _products(rows: Array, rows2: Array) -> Array:
-    """Return rows rows2ᵀ in parts: the digits of longer sums depend on the number of threads."""
-    starts = range(0, rows.shape[1], 4096)
-    parts = [rows[:, k : k + 4096] @ rows2[:, k : k + 4096].T for k in starts]
-    return np.asarray(np.sum(parts, axis=0))
 
 
 def _swapped(values: Array) -> Array:

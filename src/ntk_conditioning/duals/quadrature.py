@@ -90,12 +90,9 @@ class QuadratureDual:
             between = self._measured_errors()
             self.error, self.relative_error = (max(moments, error) for error in between)
         if self.error > WARN_ABOVE:
-            cause = "it may be steep, or kinked"
-            if away := ", ".join(f"{kink:g}" for kink in activation.kinks if kink):
-                cause = f"it has kinks away from 0, at {away}"
-                cause += ", and norms differ" if self._apart else ""
-            result = f"cosines of its kernel are only right to {self.error:.0e}; {cause}"
-            warnings.warn(f"{activation.name}: {result}", InaccurateDualWarning, stacklevel=2)
+            result = f"cosines of its kernel are only right to {self.error:.0e}"
+            cause = "it is steep, or has kinks that are not declared, or not at 0 and norms differ"
+            warnings.warn(f"{activation.name}: {result}; {cause}", InaccurateDualWarning, 2)
 
     def at(self, q: Array) -> QuadratureDual:
         """Return the dual, on these tables, of samples of variances ``q`` (n,) in their range."""

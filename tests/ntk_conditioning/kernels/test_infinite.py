@@ -158,20 +158,6 @@ def test_kernels_are_symmetric_positive_and_follow_the_order_of_samples(x, name,
     np.testing.assert_allclose(np.cos(angles), cosines, rtol=0, atol=1e-14)
 
 
-HOMOGENEOUS = st.sampled_from(["relu", "leaky_relu-0.2", "linear"])
-
-
-@given(x=rows, name=HOMOGENEOUS, depth=depths, c=st.floats(1e-6, 1e6))
-def test_kernels_of_homogeneous_activations_scale_as_the_gram_matrix(x, name, depth, c):
-    k = infinite.ntk(x, depth=depth, activation=name)
-    scaled = infinite.ntk(c * x, depth=depth, activation=name)
-    np.testing.assert_allclose(scaled, c**2 * k, rtol=1e-12, atol=1e-13 * c**2 * k.max())
-    angles = infinite.gradient_angles(x, depth=depth, activation=name)
-    scaled = np.geomspace(1, c, len(x))[:, None] * x
-    found = infinite.gradient_angles(scaled, depth=depth, activation=name)
-    np.testing.assert_allclose(found, angles, rtol=1e-12)
-
-
 @pytest.mark.parametrize("name", ["relu", "selu"])
 def test_tiles_do_not_show(monkeypatch, name):
     x = samples(8, 4, spread=0.5)
