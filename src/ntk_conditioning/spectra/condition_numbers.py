@@ -97,16 +97,13 @@ def spectra_rows(
     return rows
 
 
-def conditioning(
-    k: NDArray[np.floating], *, entry_error: float = 0.0, overwrite: bool = False
-) -> Conditioning:
+def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Conditioning:
     """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
 
     ``k`` is in float64 or float32; all eigenvalues are computed in float64. ``entry_error`` bounds
     errors of the entries other than rounding, relative to the largest entry. Eigenvalues up to
     n · max(eps(k.dtype), entry_error) · lambda_max count as zero. Only the lower triangle is read
-    after the check of symmetry. With ``overwrite``, a float64 kernel in Fortran order is not copied
-    and is destroyed.
+    after the check of symmetry.
 
     Raises:
         KernelError: if ``k`` is zero, not square, finite and symmetric, not in float64 or float32,
@@ -124,7 +121,7 @@ def conditioning(
     n, eps = len(k), float(np.finfo(k.dtype).eps)
     with _threadpools().limit(limits=1 if n < ONE_THREAD_BELOW else None, user_api="blas"):
         double = k.astype(np.float64, copy=False)
-        eigenvalues = scipy.linalg.eigvalsh(double, overwrite_a=overwrite, check_finite=False)[::-1]
+        eigenvalues = scipy.linalg.eigvalsh(double, check_finite=False)[::-1]
     _require_range(eigenvalues)
     largest, smallest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest < -np.sqrt(eps) * abs(largest):

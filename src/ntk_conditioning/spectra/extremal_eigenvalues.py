@@ -94,7 +94,7 @@ def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) 
             "n = %d: extreme eigenvalues are too close for Lanczos; solving for all of them",
             matrix.n,
         )
-        return conditioning(matrix.on_host().whole(), entry_error=entry_error, overwrite=True)
+        return conditioning(matrix.on_host().whole(), entry_error=entry_error)
 
 
 def _from_extremes(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float) -> Conditioning:

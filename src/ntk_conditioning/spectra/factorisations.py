@@ -79,10 +79,9 @@ class InMemoryMatrix:
     def whole(self) -> NDArray[Any]:
         """Return K, in its place.
 
-        Raises `NotEnoughMemoryError` if memory does not hold a float32 kernel in float64.
+        Raises `NotEnoughMemoryError` if memory does not hold the copy that a solver takes.
         """
-        if self._a.dtype != np.float64:
-            memory.require(8 * self.n**2, f"the whole spectrum of a kernel of {self.n} samples")
+        memory.require(8 * self.n**2, f"the whole spectrum of a kernel of {self.n} samples")
         self._restore(0.0)
         return self._a
 

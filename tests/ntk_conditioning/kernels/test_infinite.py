@@ -357,7 +357,7 @@ def test_tiny_angles_have_errors_of_their_size():
         (np.ones((0, 3)), 1, SamplesError, r"shape \(0, 3\)"),
         ([[1.0, math.nan]], 1, SamplesError, "not a number"),
         (np.ones((2, 3)) * 1j, 1, SamplesError, "complex128"),
-        ([[1.0], [1.0, 2.0]], 1, SamplesError, "no array of numbers"),
+        ([[1.0], [1.0, 2.0]], 1, ValueError, "inhomogeneous shape"),
         (np.ones((2, 3)), -1, SamplesError, "-1 is negative"),
         ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], 1, ZeroRowError, "row 1"),
     ],
