@@ -37,8 +37,6 @@ __all__ = [
 # The error of a smallest angle may be this part of it, or the angle that float64 cosines resolve.
 RESOLVED = 1e-3
 COSINE_RESOLUTION = 1e-8
-# Pairs within this of the smallest distance, relatively, are computed again.
-NEARLY_EQUAL = 1e-9
 
 
 def nngp(x: ArrayLike, *, depth: int, activation: Activation | str, **scales: Any) -> Array:
@@ -104,8 +102,8 @@ def min_angle(
 ) -> MinAngle:
     """Return the smallest angle between the model gradients of two rows of ``x`` (n, d).
 
-    All pairs are screened, in tiles: no n × n array is formed. The angle of the ``candidates`` is
-    computed from their difference; its ``error``, in radians, is that of the duals and rounding.
+    All pairs are screened, in tiles: no n × n array is formed. The ``candidates`` are computed in
+    full, all pairs where norms matter. The ``error``, in radians, is of the duals and rounding.
     Equal rows have angle 0 and are counted; ``exclude_duplicates`` keeps the first of each. Of
     equal angles the lowest pair is returned.
 
@@ -158,7 +156,7 @@ def _closest(
         if e <= min(beyond):
             return network, (e, inputs.i, inputs.j), inputs.candidates
     network = InfiniteNetwork(x, depth=depth, activation=sigma)
-    return network, *_lowest_pair(network)
+    return network, _lowest_pair(network), len(x) * (len(x) - 1) // 2
 
 
 def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
@@ -182,21 +180,13 @@ def _closest_inputs(x: Array) -> MinAngle:
     return smallest_angle.min_angle(linear, torch.from_numpy(x))
 
 
-def _lowest_pair(network: InfiniteNetwork) -> tuple[tuple[float, int, int], int]:
-    """Return the smallest e of two rows with them, and how many pairs were computed, by all e.
-
-    Those that are smallest up to rounding go through the layers again, from their difference.
-    """
-    best, candidates = (math.inf, -1, -1), 0
+def _lowest_pair(network: InfiniteNetwork) -> tuple[float, int, int]:
+    """Return the smallest e of two rows with them, of all pairs."""
+    best = math.inf, -1, -1
     for rows, columns in upper_tiles(len(network.x), TILE):
-        distances = network.propagate(rows, columns, *network.input_distances(rows, columns))[1]
+        e = network.propagate(rows, columns, *network.input_distances(rows, columns))[1]
         if rows == columns:
-            distances[np.tril_indices(len(distances))] = math.inf
-        smallest = min(best[0], float(distances.min()))
-        i, j = np.nonzero(distances <= smallest * (1 + NEARLY_EQUAL))
-        if len(i) and smallest < math.inf:
-            i, j = i + rows.start, j + columns.start
-            values = network.cosine_distances(i, j)
-            best = min(best, *zip(values.tolist(), i.tolist(), j.tolist(), strict=True))
-            candidates += len(i)
-    return best, candidates
+            e[np.tril_indices(len(e))] = math.inf
+        i, j = divmod(int(np.argmin(e)), e.shape[1])
+        best = min(best, (float(e[i, j]), rows.start + i, columns.start + j))
+    return best

@@ -150,18 +150,6 @@ class InfiniteNetwork:
             result[columns, rows] = block.T
         return result
 
-    def cosine_distances(self, i: Indices, j: Indices) -> Array:
-        """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
-
-        All pairs of rows from the first to the last of each go through the layers.
-        """
-        rows, columns = slice(i.min(), i.max() + 1), slice(j.min(), j.max() + 1)
-        w = np.ones((rows.stop - rows.start, columns.stop - columns.start))
-        theta = np.full_like(w, math.pi / 2)
-        at = i - rows.start, j - columns.start
-        w[at], theta[at] = self._accurate_angles(i, j)
-        return np.asarray(self.propagate(rows, columns, w, theta)[1][at])
-
     def require_cosines(self, tolerated: float) -> None:
         """Raise `UnresolvedKernelError` if the cosines of the kernels have larger errors."""
         require_cosines(self.error, network=self._name, x=self.x, tolerated=tolerated)

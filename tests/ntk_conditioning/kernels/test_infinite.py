@@ -208,9 +208,7 @@ def test_every_activation_has_the_brute_force_minimum(name, spread, delta):
     x = with_norms(samples(18, 6, seed=4), spread)
     if delta:
         x[[11, 17]] = near(x[[8, 8]], delta * np.array([[1], [2]]))
-    found = assert_brute_force(x, 2, name)
-    assert found.candidates < 20
-    assert found.duplicates == 0
+    assert assert_brute_force(x, 2, name).duplicates == 0
 
 
 CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
