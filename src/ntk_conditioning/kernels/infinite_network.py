@@ -247,9 +247,7 @@ def require_cosines(error: float, *, network: str, x: Array, tolerated: float = 
 
 
 def _unresolved(problem: str, *, network: str, x: Array) -> UnresolvedKernelError:
-    largest = np.abs(x).max()  # its square may be too large
-    norm = largest * np.linalg.norm(x / (largest or 1), axis=-1).max()
     return UnresolvedKernelError(
-        f"{network}: {problem}, for samples of norms up to {norm:.3g}; "
+        f"{network}: {problem}, for samples with entries up to {np.abs(x).max():.3g}; "
         "scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0"
     )
