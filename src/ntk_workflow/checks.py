@@ -90,7 +90,7 @@ def activation_names(
         if not activations.is_known(name):
             yield f"{at}: unknown activation {name!r}; {did_you_mean(name, activations.names())}"
         one, different = run.dual_errors.get(activations.base_name(name), (0, 0))
-        error, remedy = one, ""
+        error, remedy = one, "; name the points where its derivative jumps: kinks=(...)"
         if one <= TOLERATED and norms:
             error, remedy = different, " where norms differ; take scaling unit_norm, unlike "
             remedy += norms[0]

@@ -40,17 +40,12 @@ class MinAngle:
         """The angle in degrees."""
         return math.degrees(self.angle)
 
-    @property
-    def error_degrees(self) -> float | None:
-        """The bound on the angle's error in degrees."""
-        return None if self.error is None else math.degrees(self.error)
-
     def row(self) -> dict[str, float | None]:
         """Return what the search gives of a row of the table of angles."""
-        angles = {"min_angle": self.degrees, "min_angle_error": self.error_degrees}
-        return angles | {
-            name: getattr(self, name) for name in ("duplicates", "candidates", "i", "j")
-        }
+        error = None if self.error is None else math.degrees(self.error)
+        names = ("i", "j", "duplicates", "candidates")
+        angles = {"min_angle": self.degrees, "min_angle_error": error}
+        return angles | {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)

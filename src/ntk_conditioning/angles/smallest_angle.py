@@ -118,7 +118,7 @@ class _UnitGradients:
     def __init__(self, mlp: MLP, x: Tensor) -> None:
         self.mlp, self.x = mlp, x
         # In a linear network delta is the same for all samples: one block from one linear map.
-        self._map = linear_map(mlp) if is_linear(mlp) else None
+        self._map = linear_map(mlp) if mlp.depth and is_linear(mlp) else None
         linear = self._map is not None
         factors = 0 if linear else gradient_tiles.factor_bytes(mlp, torch.float32)
         #: What one sample takes in float32.

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ntk_conditioning.duals import closed_forms
+from ntk_conditioning.duals.piecewise_linear import pieces_of
 from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureDual
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.networks.activations import TOLERATED, Activation, ActivationError, Array
+from ntk_conditioning.networks.activations import Activation, ActivationError, Array
 from ntk_conditioning.networks.calculus import gaussian_rule, points_between, wrong_slope
 
 if TYPE_CHECKING:
     from ntk_conditioning.networks.activations import Function
 
-#: Flags are compared with functions up to rounding, kinks sought between these points.
+#: Flags are compared with functions up to this.
 ROUNDING = 1e-9
-SEARCHED = np.linspace(-6, 6, 1201) + 1e-4 * np.sqrt(2)
 
 
 def require_sound(activation: Activation) -> None:
@@ -63,26 +63,16 @@ def dual_errors(activation: Activation) -> tuple[float, float]:
     """Return how far cosines of kernels at infinite width may be wrong, for norms about 1.
 
     The first is for samples of equal norm, the second for different norms.
-
-    Raises `ActivationError` if the first exceeds `TOLERATED` by kinks that are not declared.
     """
     one = np.ones(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InaccurateDualWarning)
         layer = closed_forms.dual(activation, one)
-        different = layer.error
-        if any(activation.kinks) and isinstance(layer, QuadratureDual):
-            # as between different norms, whose tables take ten times as long
-            unaware = replace(activation, kinks=(), exact_gain=activation.gain)
-            different = QuadratureDual(unaware, one).error
-    if layer.error > TOLERATED:
-        kinks = _jumps(activation)
-        unknown = [k for k in kinks if k and not np.isclose(k, activation.kinks, atol=1e-6).any()]
-        if unknown:
-            declared = "".join(f"{kink:.6g}, " for kink in kinks).strip()
-            problem = f"the derivative jumps at {unknown[0]:.6g}; declare kinks=({declared})"
-            raise ActivationError(f"{activation.name}: {problem}")
-    return layer.error, different
+        if not any(activation.kinks) or pieces_of(activation):
+            return layer.error, layer.error
+        # as between different norms, whose tables take ten times as long
+        unaware = replace(activation, kinks=(), exact_gain=activation.gain)
+        return layer.error, QuadratureDual(unaware, one).error
 
 
 def _require(activation: Activation, holds: object, problem: str) -> None:
@@ -95,30 +85,23 @@ def _require_elementwise(activation: Activation, what: str) -> None:
 
     function: Function = getattr(activation, what)
     x = torch.linspace(-3, 3, 24, dtype=torch.float64).reshape(4, 6)
-    argument, part, single = x.clone(), x[1:3, ::2], x.float()
+    argument, part = x.clone(), x[1:3, ::2]
     with torch.no_grad():
         try:
-            values, again = function(argument), function(x.clone())
-            cases = (values, x), (function(part.clone()), part), (function(single), x.float())
+            values, again, of_part = function(argument), function(x.clone()), function(part.clone())
+            kinds = [(v.shape, v.dtype) for v in (values, of_part, function(x.float()))]
         except Exception as error:
             problem = f"the {what} fails: {type(error).__name__}: {one_line(error)}"
             raise ActivationError(f"{activation.name}: {problem}") from error
-
-    def require(holds: object, problem: str) -> None:
-        _require(activation, holds, f"the {what} {problem}")
-
-    for value, z in cases:
-        is_tensor = isinstance(value, torch.Tensor)
-        require(is_tensor, f"returns no tensor, but {type(value).__name__}")
-        maps = f"maps {z.dtype} of shape {tuple(z.shape)} to {value.dtype} of shape "
-        maps += f"{tuple(value.shape)}; give elementwise functions"
-        require((value.shape, value.dtype) == (z.shape, z.dtype), maps)
-        wrong = z[~torch.isfinite(value)].tolist()
-        require(not wrong, f"is not finite at z = {(wrong or [0])[0]:.6g}")
-    require(torch.equal(argument, x), "changes its argument, as clamp_ does; copy it")
-    require(torch.equal(values, again), "gives other values each time")
-    alike = torch.allclose(values[1:3, ::2], cases[1][0], rtol=ROUNDING, atol=ROUNDING)
-    require(alike, "is not elementwise: values depend on each other")
+    expected = [(x.shape, x.dtype), (part.shape, x.dtype), (x.shape, torch.float32)]
+    _require(activation, kinds == expected, f"the {what} changes its argument's shape or type")
+    wrong = x[~torch.isfinite(values)].tolist()
+    _require(activation, not wrong, f"the {what} is not finite at z = {wrong[:1]}")
+    kept = torch.equal(argument, x)
+    _require(activation, kept, f"the {what} changes its argument, as clamp_ does; copy it")
+    _require(activation, torch.equal(values, again), f"the {what} gives other values each time")
+    alike = torch.allclose(values[1:3, ::2], of_part, rtol=ROUNDING, atol=ROUNDING)
+    _require(activation, alike, f"the {what} is not elementwise: values depend on each other")
 
 
 def _require_differentiable(activation: Activation, what: str) -> None:
@@ -145,17 +128,3 @@ def _require_differentiable(activation: Activation, what: str) -> None:
             f"{activation.name}: torch differentiates the {what} to {slope:.6g} at z = {at:g}, "
             f"where it rises by {rise:.6g}; leave out no_grad and detach"
         )
-
-
-def _jumps(activation: Activation) -> list[float]:
-    """Return where the derivative jumps: its change between two points stays as they approach."""
-    low, high = SEARCHED[:-1], SEARCHED[1:]
-    change = np.abs(np.diff(activation.slopes(SEARCHED)))
-    for _ in range(40):
-        middle = (low + high) / 2
-        left, at, right = (activation.slopes(points) for points in (low, middle, high))
-        lower = np.abs(at - left) > np.abs(right - at)
-        low, high = np.where(lower, low, middle), np.where(lower, middle, high)
-    stays = np.abs(activation.slopes(high) - activation.slopes(low))
-    jumps = (stays > 0.5 * change) & (change > 1e-3 * np.abs(activation.slopes(SEARCHED)).max())
-    return [round(float(z), 9) for z in low[jumps]]

@@ -4,11 +4,9 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
-from numpy.typing import NDArray
+from numpy.polynomial import chebyshev, legendre
 
 from ntk_conditioning.duals.interpolation import TOLERANCE, Angles, coefficients, graded
 from ntk_conditioning.networks.activations import Activation, Array
@@ -73,7 +71,7 @@ class Plane:
             slopes = np.stack([self._activation.slopes(scale * u) for scale in np.exp(s / 2)])
             changes = slopes - _swapped(slopes)
             weighted, changes = (a.reshape(len(s), -1) for a in (weights * changes, changes))
-            fall[:] = _products(weighted, changes) / 2
+            fall[:] = weighted @ changes.T / 2
         norms = second_moments(self._activation, np.exp(s))[1]
         return self._activation.gain**2 * falls / np.sqrt(np.outer(norms, norms))
 
@@ -138,13 +136,6 @@ class Plane:
         return np.asarray(means @ coefficients(np.eye(len(theta)), axes=[0]))
 
 
-def _products(rows: Array, rows2: Array) -> Array:
-    """Return rows rows2ᵀ in parts: the digits of longer sums depend on the number of threads."""
-    starts = range(0, rows.shape[1], 4096)
-    parts = [rows[:, k : k + 4096] @ rows2[:, k : k + 4096].T for k in starts]
-    return np.asarray(np.sum(parts, axis=0))
-
-
 def _swapped(values: Array) -> Array:
     """Return f(v) from f(u), (n, b, a): it is that at -b; beyond a right angle, at -a."""
     return values[:, ::-1]
@@ -158,22 +149,12 @@ def graded_rule(order: int, grade: float) -> tuple[Array, Array]:
 
 @cache
 def _gauss_legendre(order: int) -> tuple[Array, Array]:
-    """Return nodes and weights in [-1, 1], right to rounding.
-
-    NumPy's and SciPy's weights have relative errors up to 1e-11 near the ends, where steep
-    activations put their mass; a Newton step in extended precision, where there is one, mends them.
-    """
-
-    def newton(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        before, polynomial = np.ones_like(x), x
-        for k in range(2, order + 1):
-            before, polynomial = polynomial, ((2 * k - 1) * x * polynomial - (k - 1) * before) / k
-        slope = order * (x * polynomial - before) / (x * x - 1)
-        return x - polynomial / slope, slope
-
-    x, _ = newton(np.polynomial.legendre.leggauss(order)[0].astype(np.longdouble))
-    _, slope = newton(x)
-    weights = 2 / ((1 - x * x) * slope * slope)
+    """Return nodes and weights in [-1, 1]: NumPy's weights are off by 1e-11 near the ends."""
+    polynomial = np.append(np.zeros(order), 1.0)
+    derivative = legendre.legder(polynomial)
+    x = legendre.leggauss(order)[0].astype(np.longdouble)
+    x -= legendre.legval(x, polynomial) / legendre.legval(x, derivative)
+    weights = 2 / ((1 - x * x) * legendre.legval(x, derivative) ** 2)
     return x.astype(np.float64), weights.astype(np.float64)
 
 

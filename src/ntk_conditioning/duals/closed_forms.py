@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from ntk_conditioning.duals.bivariate_quadrature import ONE_NORM
-from ntk_conditioning.duals.piecewise_linear import Pieces, PiecewiseLinearDual, pieces_of
+from ntk_conditioning.duals.piecewise_linear import PiecewiseLinearDual, pieces_of
 from ntk_conditioning.duals.quadrature import QuadratureDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
@@ -54,8 +54,9 @@ class Dual(Protocol):
 def dual(activation: Activation, q: Array) -> Dual:
     """Return the action of one layer on samples whose embeddings have squared norms ``q`` (n,).
 
-    The leaky ReLUs and erf have closed forms, piecewise linear functions with kinks elsewhere than
-    at 0 single integrals; all others go by quadrature in the plane, cut at kinks.
+    The leaky ReLUs and erf have closed forms. All others go by quadrature in the plane, cut at
+    kinks, except piecewise linear functions with kinks elsewhere than at 0 where norms differ:
+    they are single integrals.
     """
     if activation.negative_slope is not None:
         return LeakyReLUDual(q, negative_slope=activation.negative_slope)
@@ -64,25 +65,18 @@ def dual(activation: Activation, q: Array) -> Dual:
     low, high = float(q.min()), float(q.max())
     if 0 < low <= high <= low * (1 + ONE_NORM):
         return _of_one_norm(activation, float(f"{low:.15e}"), len(q))
-    if pieces := _pieces(activation):
+    if any(activation.kinks) and (pieces := pieces_of(activation)):
         return PiecewiseLinearDual(pieces, q, gain=activation.gain)
     below, above = np.floor(np.log(low) / STEP), np.ceil(np.log(high) / STEP)
     return _tables(activation, math.exp(STEP * below), math.exp(STEP * above)).at(q)
 
 
-def _pieces(activation: Activation) -> Pieces | None:
-    """Return the pieces of an activation that is linear between kinks, not all of them at 0."""
-    return pieces_of(activation) if any(activation.kinks) else None
-
-
 @lru_cache(maxsize=256)
-def _of_one_norm(activation: Activation, q: float, n: int) -> Dual:
+def _of_one_norm(activation: Activation, q: float, n: int) -> QuadratureDual:
     """Return the dual of ``n`` samples, the same for all depths and draws of a dataset.
 
     Variances of 16 digits are taken as one: samples of equal norm differ in its last bits.
     """
-    if pieces := _pieces(activation):
-        return PiecewiseLinearDual(pieces, np.full(n, q), gain=activation.gain)
     return _tables(activation, q, q).at(np.full(n, q))
 
 

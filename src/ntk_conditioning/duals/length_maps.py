@@ -35,12 +35,11 @@ def bias(activation: Activation, gamma: ArrayLike) -> Array:
 
 def _moments(activation: Activation, gamma: ArrayLike) -> Array:
     """Return E σ², E σ and the derivative of E σ² by γ, each in the shape of ``gamma``."""
-    gammas = np.asarray(gamma, dtype=np.float64)
-    distinct, places = np.unique(gammas, return_inverse=True)
-    moments = np.empty((3, len(distinct)))
-    for k, root in enumerate(np.sqrt(distinct)):
+    roots = np.sqrt(np.asarray(gamma, dtype=np.float64))
+    moments = np.empty((3, roots.size))
+    for k, root in enumerate(roots.ravel()):
         z, weights = gaussian_rule(tuple(kink / root for kink in activation.kinks))
         values, slopes = activation.values(root * z), activation.slopes(root * z)
         change = weights @ (z * values * slopes) / root
         moments[:, k] = weights @ values**2, weights @ values, change
-    return moments[:, places].reshape(3, *gammas.shape)
+    return moments.reshape(3, *roots.shape)

@@ -8,14 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from ntk_conditioning.duals.interpolation import MAX_ANGLES, Angles, coefficients, count_needed
-from ntk_conditioning.duals.quadrature import largest_errors
 from ntk_conditioning.networks.activations import Activation, Array
 
 CUT = 9.0  # where densities are exp(-40) of their largest value
 STRIP = 56  # nodes on a strip between two kinks, which is at most 2 CUT wide
 TINY = 1e-100  # instead of 0, where a quotient would not be defined; its square is a number
-PROBES = np.array([0.02, 0.7, 1.9, 3.1])  # angles at which a finer quadrature is compared
 PAIRS = 2**8  # that are integrated together: the values of their integrands fit the caches
 
 # A piece is linear if σ and σ' say so to this error at these shares of it; the outer ones are cut.
@@ -72,11 +69,13 @@ class PiecewiseLinearDual:
 
     both over t from 0 to θ. At small angles nothing cancels: there terms of different kinks vanish
     like exp(-1/θ²). For one kink and norm the first is twice Owen's T function of h and tan(θ/2).
-    What w' and h are at θ = 0, where norms differ, is half the squared distance between the
-    normalised σ(√q z), or σ'(√q z), of one z. Samples of equal norm are interpolated over angles.
+    What w' and h are at θ = 0 is half the squared distance between the normalised σ(√q z), or
+    σ'(√q z), of one z.
 
     For an odd σ, h changes by π - θ near θ = π, of which a w near 2 keeps half of the digits.
     """
+
+    error = relative_error = 0.0
 
     def __init__(self, pieces: Pieces, q: Array, *, gain: float = 1.0) -> None:
         self._kinks, self._slopes, self._levels = map(np.array, pieces)
@@ -90,29 +89,18 @@ class PiecewiseLinearDual:
             tail += slope**2 * mass
         self._norm, self._tail = np.sqrt(square), tail
         self.variances, self.slopes = gain**2 * square, gain**2 * tail
-        self._one_norm = np.ptp(q) == 0
-        self._angles: Angles | None = None  # of which both integrals are tabulated
-        if self._one_norm:
-            self._tabulate()
-        self.error, self.relative_error = self._measured_errors(q)
 
     def cosine_distances(
-        self, rows: slice, columns: slice, w: Array, theta: Array, *, finer: bool = False
+        self, rows: slice, columns: slice, w: Array, theta: Array
     ) -> tuple[Array, Array]:
-        if self._angles is None or finer:
-            fall, moment = self._falls(rows, columns, w, theta, finer=finer)
-        else:
-            fall, moment = self._angles.interpolated(self._series, theta)
-            fall, moment = theta * fall, theta**3 * moment
+        fall, moment = self._falls(rows, columns, w, theta)
         scale = np.outer((self._root / self._norm)[rows], (self._root / self._norm)[columns])
         tails = np.sqrt(np.outer(self._tail[rows], self._tail[columns]))
-        values, slopes = (0.0, 0.0) if self._one_norm else self._apart(rows, columns)
+        values, slopes = self._apart(rows, columns)
         next_w = scale * (w * tails * (1 - slopes) - moment) + values
         return np.maximum(next_w, 0), np.maximum(fall / tails + slopes, 0)
 
-    def _falls(
-        self, rows: slice, columns: slice, w: Array, theta: Array, *, finer: bool
-    ) -> tuple[Array, Array]:
+    def _falls(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
         """Return ∫ g dt and ∫ (cos t - cos θ) g dt."""
         root, root2 = self._root[rows, None], self._root[columns]
         # 1/√q - 1/√q' without cancelling more than q' - q does
@@ -120,34 +108,15 @@ class PiecewiseLinearDual:
         jumps = np.diff(self._slopes)
         fall, moment = np.zeros_like(w), np.zeros_like(w)
         for i, j in itertools.product(range(len(jumps)), repeat=2):
-            if self._one_norm and i > j:  # as j and i
-                continue
-            factor = jumps[i] * jumps[j] * (2 if self._one_norm and i < j else 1)
             h, k = self._h[i, rows, None], self._h[j, columns]
             gap = self._kinks[i] * apart if i == j else h - k
-            falls, moments = _falls(h, k, gap, w, theta, finer=finer)
-            fall += factor * falls
-            moment += factor * moments
+            falls, moments = _falls(h, k, gap, w, theta)
+            fall += jumps[i] * jumps[j] * falls
+            moment += jumps[i] * jumps[j] * moments
         return fall, moment
 
-    def _tabulate(self) -> None:
-        """Interpolate both integrals over angles, of samples of equal norm, if that is right."""
-        one = slice(0, 1)
-        h = self._h[:, 0]
-        away = np.abs(np.add.outer(h, [*h, *-h]))
-        angles = Angles(math.log1p(1 / away[away > 0].min()) / 2)
-
-        def series(count: int) -> Array:
-            theta = angles.points(count)[:, None]
-            fall, moment = self._falls(one, one, 2 * np.sin(theta / 2) ** 2, theta, finer=True)
-            return coefficients(np.stack([fall / theta, moment / theta**3])[..., 0], axes=[1])
-
-        count = count_needed(24, MAX_ANGLES, lambda count: series(count)[:, -2:])
-        if count < MAX_ANGLES:
-            self._angles, self._series = angles, series(count)
-
     def _apart(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return w' and h at θ = 0, where norms differ."""
+        """Return w' and h at θ = 0."""
         shape = (len(self._kinks), len(self._root[rows]), len(self._root[columns]))
         h = np.broadcast_to(self._h[:, rows, None], shape)
         k = np.broadcast_to(self._h[:, None, columns], shape)
@@ -173,16 +142,6 @@ class PiecewiseLinearDual:
         one, two = scale[rows, None], scale[columns]
         return np.asarray(np.where(i == j, of[i] * (one - two), of[i] * one - of[j] * two))
 
-    def _measured_errors(self, q: Array) -> tuple[float, float]:
-        ends = {int(np.argmin(q)), int(np.argmax(q))}
-        pairs: list[tuple[Array, Array]] = []
-        for i, j, angle in itertools.product(ends, ends, PROBES):
-            at, theta = (slice(i, i + 1), slice(j, j + 1)), np.full((1, 1), angle)
-            w = 2 * np.sin(theta / 2) ** 2
-            finer = self.cosine_distances(*at, w, theta, finer=True)
-            pairs += zip(self.cosine_distances(*at, w, theta), finer, strict=True)
-        return largest_errors(pairs)
-
 
 def _moments(low: Array, high: Array, steep: Array, level: Array | float) -> tuple[Array, Array]:
     """Return P(low < z < high) and the mean of (steep z + level)² there, of a normal z."""
@@ -204,17 +163,17 @@ def _moments(low: Array, high: Array, steep: Array, level: Array | float) -> tup
     return mass, squares
 
 
-def _falls(h: Array, k: Array, gap: Array, w: Array, theta: Array, *, finer: bool) -> Array:
+def _falls(h: Array, k: Array, gap: Array, w: Array, theta: Array) -> Array:
     """Return the integrals of `_integrals` for pairs in an array of any shape, a part at a time."""
     pairs = [np.broadcast_to(each, w.shape).reshape(-1) for each in (h, k, gap, w, theta)]
     found = np.empty((2, w.size))
     for start in range(0, w.size, PAIRS):
         part = slice(start, start + PAIRS)
-        found[:, part] = _integrals(*(each[part] for each in pairs), finer=finer)
+        found[:, part] = _integrals(*(each[part] for each in pairs))
     return found.reshape(2, *w.shape)
 
 
-def _integrals(h: Array, k: Array, gap: Array, w: Array, theta: Array, *, finer: bool) -> Array:
+def _integrals(h: Array, k: Array, gap: Array, w: Array, theta: Array) -> Array:
     """Return ∫ g(t) dt and ∫ (cos t - cos θ) g(t) dt over t from 0 to θ, ``gap`` = h - k.
 
     With x = tan(t/2), π g(t) dt is exp(-(h² + k²)/4 - (gap²/x² + (h+k)² x²)/8) dx / (1 + x²). Where
@@ -226,7 +185,7 @@ def _integrals(h: Array, k: Array, gap: Array, w: Array, theta: Array, *, finer:
     top = np.arcsinh(end / grade)
     # enough for 1e-14, as the tests see; layers want more
     order = 12 + 5 * math.ceil(top.max(initial=0)) + (40 if gap.any() else 0)
-    nodes, weights = (each[:, None] for each in _nodes(2 * order if finer else order))
+    nodes, weights = (each[:, None] for each in _nodes(order))
     rising = np.exp(top * nodes)
     falling = 1 / rising
     sinh, cosh = np.maximum((rising - falling) / 2, TINY), (rising + falling) / 2

@@ -25,7 +25,7 @@ from ntk_conditioning.duals.interpolation import (
     coefficients,
     count_needed,
 )
-from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
+from ntk_conditioning.networks.activations import Activation, Array
 
 # Above this error there is a warning.
 WARN_ABOVE = 1e-10
@@ -71,8 +71,7 @@ class QuadratureDual:
     and D = (N(0) - N(θ)) / t with t = θ if σ has kinks or is steep, else t = w: so h keeps its
     digits at small angles. A to D are interpolated between Chebyshev points of their arguments.
 
-    Relative errors of ``variances`` and ``slopes`` count as errors of w' and h, which are not a
-    number where those of their roots exceed `TOLERATED`.
+    Relative errors of ``variances`` and ``slopes`` count as errors of w' and h.
     """
 
     def __init__(self, activation: Activation, q: Array) -> None:
@@ -81,21 +80,15 @@ class QuadratureDual:
         self._low, self._high = float(self._s.min()), float(self._s.max())
         self._apart = self._high - self._low >= ONE_NORM
         moments = _moment_error(activation, np.exp([self._low, self._high]))
-        self.error = self.relative_error = moments
-        self._tabulated = moments / 2 <= TOLERATED  # tables of steeper functions take a minute
-        if self._tabulated:
-            kinks = () if self._apart else activation.kinks
-            self._plane = Plane(activation, math.exp(self._high), kinks=kinks)
-            self._tabulate()
-            between = self._measured_errors()
-            self.error, self.relative_error = (max(moments, error) for error in between)
+        kinks = () if self._apart else activation.kinks
+        self._plane = Plane(activation, math.exp(self._high), kinks=kinks)
+        self._tabulate()
+        between = self._measured_errors()
+        self.error, self.relative_error = (max(moments, error) for error in between)
         if self.error > WARN_ABOVE:
-            cause = "it may be steep, or kinked"
-            if away := ", ".join(f"{kink:g}" for kink in activation.kinks if kink):
-                cause = f"it has kinks away from 0, at {away}"
-                cause += ", and norms differ" if self._apart else ""
-            result = f"cosines of its kernel are only right to {self.error:.0e}; {cause}"
-            warnings.warn(f"{activation.name}: {result}", InaccurateDualWarning, stacklevel=2)
+            result = f"cosines of its kernel are only right to {self.error:.0e}"
+            cause = "it is steep, or has kinks that are not declared, or not at 0 and norms differ"
+            warnings.warn(f"{activation.name}: {result}; {cause}", InaccurateDualWarning, 2)
 
     def at(self, q: Array) -> QuadratureDual:
         """Return the dual, on these tables, of samples of variances ``q`` (n,) in their range."""
@@ -112,8 +105,6 @@ class QuadratureDual:
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array
     ) -> tuple[Array, Array]:
-        if not self._tabulated:
-            return np.full_like(w, np.nan), np.full_like(w, np.nan)
         scale = np.outer(self._ratio[rows], self._ratio[columns])
         return self._interpolate(self._s[rows], self._s[columns], scale, w, theta)
 

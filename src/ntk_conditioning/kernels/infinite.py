@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ntk_conditioning.angles import pairs
-from ntk_conditioning.angles.closest_pairs import NEARLY_EQUAL, ClosestPair, closest_pair, lowest
-from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import MinAngle, upper_tiles
 from ntk_conditioning.duals.closed_forms import angle_of
 from ntk_conditioning.kernels.infinite_network import (
-    EPS,
     EQUAL_NORMS,
     ROUNDING,
     TILE,
@@ -42,55 +39,40 @@ RESOLVED = 1e-3
 COSINE_RESOLUTION = 1e-8
 
 
-def nngp(
-    x: ArrayLike,
-    x2: ArrayLike | None = None,
-    *,
-    depth: int,
-    activation: Activation | str,
-    **scales: Any,
-) -> Array:
-    """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings, in float64.
+def nngp(x: ArrayLike, *, depth: int, activation: Activation | str, **scales: Any) -> Array:
+    """Return the covariance Σ^(L) (n, n) of the last hidden layer's embeddings, in float64.
 
     It is the NNGP kernel of infinite width. Arguments and errors are those of `ntk`.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu").round(12)
     array([[25.]])
     """
-    return InfiniteNetwork(x, x2, depth=depth, activation=activation, **scales).nngp
+    return InfiniteNetwork(x, depth=depth, activation=activation, **scales).nngp
 
 
-def ntk(
-    x: ArrayLike,
-    x2: ArrayLike | None = None,
-    *,
-    depth: int,
-    activation: Activation | str,
-    **scales: Any,
-) -> Array:
-    """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width, as a float64 array.
+def ntk(x: ArrayLike, *, depth: int, activation: Activation | str, **scales: Any) -> Array:
+    """Return the neural tangent kernel Θ^(L) (n, n) of infinite width, as a float64 array.
 
         Σ^(l) = gain² E σ(u)σ(v),   Θ^(l) = Σ^(l) + Θ^(l-1) · gain² E σ'(u)σ'(v),
 
-    with (u, v) ~ N(0, Σ^(l-1)) and Σ^(0) = Θ^(0) = x x2ᵀ (Jacot, Gabriel & Hongler 2018,
+    with (u, v) ~ N(0, Σ^(l-1)) and Σ^(0) = Θ^(0) = x xᵀ (Jacot, Gabriel & Hongler 2018,
     Theorem 1). For ReLU, Θ_ij = (L+1) |x_i||x_j| cos φ_ij (liu2023relu, Theorem 4.4).
 
-    ``x`` (n, d) and ``x2`` (n2, d) hold one sample per row, as arrays, lists or tensors on any
-    device; no row may be zero. Without ``x2`` it is ``x``, and the result is exactly symmetric.
-    ``depth`` is L, the number of hidden layers; depth 0 gives the Gram matrix. ``activation`` is an
-    `Activation` or a name that `activations.get` knows. Inputs are not divided by √d: entries grow
-    with |x_i||x_j|. ``scales`` are ``bias_scale`` β, by default 0, and ``branch_scale`` s of a
-    residual network, for deep ones about 1 / √L: see `infinite_network`. For ReLU each block then
-    multiplies Σ_ii by 1 + s², and Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
+    ``x`` (n, d) holds one sample per row, as an array, list or tensor on any device; no row may be
+    zero. The result is exactly symmetric. ``depth`` is L, the number of hidden layers; depth 0
+    gives the Gram matrix. ``activation`` is an `Activation` or a name that `activations.get` knows.
+    Inputs are not divided by √d: entries grow with |x_i||x_j|. ``scales`` are ``bias_scale`` β, by
+    default 0, and ``branch_scale`` s of a residual network, for deep ones about 1 / √L: see
+    `infinite_network`. For ReLU each block then multiplies Σ_ii by 1 + s², and
+    Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
 
     Raises:
-        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative or not whole.
+        SamplesError: if ``x`` is no finite matrix, or ``depth`` is negative.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
-        ScaleError: if a scale is no finite number, or negative.
         UnresolvedKernelError: if the kernel leaves the range of float64, or its cosines are not
             known to `TOLERATED`.
-        NotEnoughMemoryError: if the kernel, 8 n n2 bytes, exceeds the available memory.
+        NotEnoughMemoryError: if the kernel, 8 n² bytes, exceeds the available memory.
 
     >>> ntk([[1.0, 0.0], [0.0, 2.0]], depth=1, activation="relu").round(6)
     array([[2.     , 0.63662],
@@ -98,13 +80,11 @@ def ntk(
     >>> ntk([[1.0, 0.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
     array([[12.]])
     """
-    return InfiniteNetwork(x, x2, depth=depth, activation=activation, **scales).ntk
+    return InfiniteNetwork(x, depth=depth, activation=activation, **scales).ntk
 
 
-def gradient_angles(
-    x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
-) -> Array:
-    """Return the angles φ (n, n2) between model gradients, in radians and float64.
+def gradient_angles(x: ArrayLike, *, depth: int, activation: Activation | str) -> Array:
+    """Return the angles φ (n, n) between model gradients, in radians and float64.
 
     cos φ_ij = Θ_ij / √(Θ_ii Θ_jj); arguments and errors are those of `ntk`. Small angles keep their
     digits: relative errors are about 1e-15 for the leaky ReLUs and erf. Angles near π, which only
@@ -113,24 +93,19 @@ def gradient_angles(
     >>> float(gradient_angles([[1.0, 0.0], [1.0, 1e-9]], depth=0, activation="relu")[0, 1])
     1e-09
     """
-    layer = InfiniteNetwork(x, x2, depth=depth, activation=activation)
+    layer = InfiniteNetwork(x, depth=depth, activation=activation)
     return layer.matrix(lambda _rows, _columns, _w, e: angle_of(e))
 
 
 def min_angle(
-    x: ArrayLike,
-    *,
-    depth: int,
-    activation: Activation | str,
-    tile: int | None = None,
-    exclude_duplicates: bool = False,
+    x: ArrayLike, *, depth: int, activation: Activation | str, exclude_duplicates: bool = False
 ) -> MinAngle:
     """Return the smallest angle between the model gradients of two rows of ``x`` (n, d).
 
-    All pairs are screened, in tiles of ``tile`` rows and columns: no n × n array is formed. The
-    angle of the ``candidates`` is computed from their difference; its ``error``, in radians,
-    follows from the errors of the duals and rounding. Equal rows have angle 0 and are counted;
-    ``exclude_duplicates`` keeps the first of each. Of equal angles the lowest pair is returned.
+    All pairs are screened, in tiles: no n × n array is formed. The ``candidates`` are computed in
+    full, all pairs where norms matter. The ``error``, in radians, is of the duals and rounding.
+    Equal rows have angle 0 and are counted; ``exclude_duplicates`` keeps the first of each. Of
+    equal angles the lowest pair is returned.
 
     Raises:
         ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
@@ -150,50 +125,38 @@ def min_angle(
     kept = duplicates.first
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
-    distinct = rows if len(kept) == len(rows) else rows[kept]
-    closest, angle, error = _closest(distinct, depth, activations.get(activation), tile)
-    pair = int(kept[closest.i]), int(kept[closest.j])
-    return MinAngle(angle, *pair, duplicates.pairs, closest.candidates, error)
+    network, (e, i, j), candidates = _closest(rows[kept], depth, activations.get(activation))
+    network.require_cosines(RESOLVED)
+    off = min(network.error, network.relative_error * e) + (depth + 1) * ROUNDING * e
+    angle, low = angle_of(np.array([e, max(e - off, 0.0)])).tolist()
+    network.require(
+        angle - low <= max(RESOLVED * angle, COSINE_RESOLUTION),
+        f"the smallest angle is known to {math.degrees(angle - low):.2g} degrees only",
+    )
+    pair = int(kept[i]), int(kept[j])
+    return MinAngle(angle, *pair, duplicates.pairs, candidates, angle - low)
 
 
 def _closest(
-    x: Array, depth: int, sigma: Activation, tile: int | None
-) -> tuple[ClosestPair, float, float]:
-    """Return the closest pair of different rows, its angle and a bound on the angle's error.
+    x: Array, depth: int, sigma: Activation
+) -> tuple[InfiniteNetwork, tuple[float, int, int], int]:
+    """Return a network, the smallest e of two rows with them, and how many pairs were computed.
 
-    Where norms do not enter, φ depends on the input angle only, and `closest_pair` finds it. This
-    is exact: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
-    Singer 2016, Lemma 11). So it increases on [0, 1], and its absolute value at -cos θ is no larger
-    than its value at cos θ. For leaky ReLUs without negative slope it is moreover nowhere on
-    [-1, 0] above its value at 0.
+    Where norms do not enter, e depends on the input angle only and increases with it up to 90
+    degrees: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
+    Singer 2016, Lemma 11). So the closest samples have it, unless e is smaller at an angle beyond.
     """
     norm = _norm_that_enters(x, depth=depth, activation=sigma)
-    layer = InfiniteNetwork(x if norm is None else [[norm]], depth=depth, activation=sigma)
-    layer.require_cosines(RESOLVED)
-    if norm is None:
-        closest = _lowest_pair(layer, tile or TILE)
-        at = closest.i, closest.j
-    else:
-        monotone = depth == 0 or (sigma.negative_slope is not None and sigma.negative_slope >= 0)
-        one = slice(0, 1)
-
-        def distance(w: Array, theta: Array) -> Array:
-            return layer.propagate(one, one, w[:, None], theta[:, None])[1][:, 0]
-
-        closest = closest_pair(x, distance, opposite=not monotone, tile=tile)
-        at = 0, 0
-    theta = angles_between(x[[closest.i]], x[[closest.j]])
-    off = layer.cosine_distance_error(*at, 2 * math.sin(theta.item() / 2) ** 2)
-    ends = closest.distance + np.array([0, -min(off, closest.distance), off])
-    angle, low, high = angle_of(ends).tolist()
-    error = max(angle - low, high - angle) + ROUNDING * angle
-    if depth and not sigma.homogeneous:  # a layer turns by no more than about a norm's error
-        error += depth * max(EQUAL_NORMS, x.shape[1] * EPS)
-    layer.require(
-        error <= max(RESOLVED * angle, COSINE_RESOLUTION),
-        f"the smallest angle is known to {math.degrees(error):.2g} degrees only",
-    )
-    return closest, angle, error
+    if norm is not None:
+        network = InfiniteNetwork([[norm]], depth=depth, activation=sigma)
+        inputs = _closest_inputs(x)
+        theta = np.array([inputs.angle, *np.linspace(math.pi / 2, math.pi, 257)])[:, None]
+        one, w = slice(0, 1), 2 * np.sin(theta / 2) ** 2
+        e, *beyond = network.propagate(one, one, w, theta)[1].ravel().tolist()
+        if e <= min(beyond):
+            return network, (e, inputs.i, inputs.j), inputs.candidates
+    network = InfiniteNetwork(x, depth=depth, activation=sigma)
+    return network, _lowest_pair(network), len(x) * (len(x) - 1) // 2
 
 
 def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
@@ -206,20 +169,24 @@ def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float 
     return low if 0 < high <= low * (1 + EQUAL_NORMS) < math.inf else None
 
 
-def _lowest_pair(layer: InfiniteNetwork, tile: int) -> ClosestPair:
-    """Return the pair of rows of smallest e, where that depends on their norms too.
+def _closest_inputs(x: Array) -> MinAngle:
+    """Return the smallest angle between rows: they are gradients of the linear model."""
+    import torch  # which takes seconds, and kernels do without
 
-    Those that are smallest up to rounding go through the layers again, from their difference.
-    """
-    best, candidates = (math.inf, -1, -1), 0
-    for rows, columns in upper_tiles(len(layer.x), tile):
-        distances = layer.propagate(rows, columns, *layer.input_distances(rows, columns))[1]
+    from ntk_conditioning.angles import smallest_angle
+    from ntk_conditioning.networks.mlp import MLP
+
+    linear = MLP((torch.ones(1, x.shape[1], dtype=torch.float64),), activations.get("linear"))
+    return smallest_angle.min_angle(linear, torch.from_numpy(x))
+
+
+def _lowest_pair(network: InfiniteNetwork) -> tuple[float, int, int]:
+    """Return the smallest e of two rows with them, of all pairs."""
+    best = math.inf, -1, -1
+    for rows, columns in upper_tiles(len(network.x), TILE):
+        e = network.propagate(rows, columns, *network.input_distances(rows, columns))[1]
         if rows == columns:
-            distances[np.tril_indices(len(distances))] = math.inf
-        smallest = min(best[0], float(distances.min()))
-        i, j = np.nonzero(distances <= smallest * (1 + NEARLY_EQUAL))
-        if len(i) and smallest < math.inf:
-            i, j = i + rows.start, j + columns.start
-            best = min(best, lowest(layer.cosine_distances(i, j), i, j))
-            candidates += len(i)
-    return ClosestPair(*best, candidates)
+            e[np.tril_indices(len(e))] = math.inf
+        i, j = divmod(int(np.argmin(e)), e.shape[1])
+        best = min(best, (float(e[i, j]), rows.start + i, columns.start + j))
+    return best

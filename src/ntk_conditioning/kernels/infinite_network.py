@@ -24,7 +24,6 @@ samples, where a cosine would have been rounded to 1.
 import math
 from collections.abc import Callable
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +33,7 @@ from ntk_conditioning.angles import pairs
 from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.pairs import spans, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
-from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
 
@@ -62,22 +61,18 @@ class SamplesError(UserError):
     """The samples are no finite matrix or too few, or the depth is negative."""
 
 
-class ScaleError(UserError):
-    """The scale of branches or biases is no finite number, or negative."""
-
-
 class InfiniteNetwork:
     """The network of infinite width on given samples, after ``depth`` hidden layers.
 
-    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. It is plain
-    if ``branch_scale`` s is None; ``bias_scale`` is β. All results are in float64. ``error`` is the
-    sum of the duals' errors, relative to the largest entries.
+    ``x`` (n, d) holds samples in rows. The network is plain if ``branch_scale`` s is None;
+    ``bias_scale`` is β. All results are in float64. ``error`` is the
+    sum of the duals' errors, relative to the largest entries, ``relative_error`` of those relative
+    to cosine distances.
 
     Raises:
-        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
+        SamplesError: if ``x`` is no finite matrix, or ``depth`` is negative.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
-        ScaleError: if a scale is no finite number, or negative.
         UnresolvedKernelError: if squares of samples leave the range of float64, or cosines are not
             known to `TOLERATED`; kernels raise it, too, when they are computed and overflow.
     """
@@ -85,7 +80,6 @@ class InfiniteNetwork:
     def __init__(
         self,
         x: ArrayLike,
-        x2: ArrayLike | None = None,
         *,
         depth: int,
         activation: Activation | str,
@@ -93,24 +87,11 @@ class InfiniteNetwork:
         bias_scale: float = 0.0,
     ) -> None:
         branch = 1.0 if branch_scale is None else branch_scale
-        for name, value in (("branch_scale", branch), ("bias_scale", bias_scale)):
-            if not 0 <= value < math.inf:
-                raise ScaleError(f"{name} is {value:g}; give a finite number, at least 0")
         self.x = samples_of(x)
-        if not hasattr(depth, "__index__"):
-            raise SamplesError(f"depth {depth!r} is no whole number; it counts hidden layers")
         if depth < 0:
             raise SamplesError(f"depth {depth} is negative; it counts hidden layers")
         sigma = activations.get(activation)
         self.activation, self._name = sigma, f"{sigma.name} at depth {depth}"
-        self._split = None if x2 is None else len(self.x)  # where x2 begins
-        if x2 is not None:
-            others = samples_of(x2)
-            if others.shape[1] != self.x.shape[1]:
-                raise SamplesError(
-                    f"x has {self.x.shape[1]} features and x2 {others.shape[1]}; give them the same"
-                )
-            self.x = np.concatenate([self.x, others])
         pairs.require_directions(self.x)
         with np.errstate(over="ignore"):
             q = np.einsum("nd,nd->n", self.x, self.x)
@@ -120,6 +101,7 @@ class InfiniteNetwork:
         self._biased = bias_scale > 0
         self._build(q, depth, float(branch_scale is not None), branch * branch, bias_scale**2)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
+        self.relative_error = math.fsum(layer.relative_error for layer, _, _ in self._layers)
         self.require_cosines(TOLERATED)
 
     def _build(self, q: Array, depth: int, kept: float, branch: float, bias: float) -> None:
@@ -140,69 +122,33 @@ class InfiniteNetwork:
 
     @cached_property
     def nngp(self) -> Array:
-        """The covariance Σ_f (n, n2): of a plain network, that of the last layer's embeddings."""
+        """The covariance Σ_f (n, n): of a plain network, that of the last layer's embeddings."""
         norms = np.sqrt(self._output[0].total)
         return self.matrix(lambda r, c, w, _: np.outer(norms[r], norms[c]) * (1 - w))
 
     @cached_property
     def ntk(self) -> Array:
-        """The neural tangent kernel Θ_f (n, n2)."""
+        """The neural tangent kernel Θ_f (n, n)."""
         norms = np.sqrt(self._output[1].total)
         return self.matrix(lambda r, c, _, e: np.outer(norms[r], norms[c]) * (1 - e))
 
     def matrix(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
-        """Return the matrix (n, n2) of ``entry(rows, columns, w, e)``, computed tile by tile.
+        """Return the matrix (n, n) of ``entry(rows, columns, w, e)``, computed tile by tile.
 
         The arguments are the slices of a tile and the cosine distances of its pairs, w of their
-        embeddings and e of their model gradients. Without x2 it is exactly symmetric.
+        embeddings and e of their model gradients. The matrix is exactly symmetric.
         """
-        n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
-        memory.require(8 * n * (total - offset), f"a kernel of {n:,} × {total - offset:,} samples")
-        result = np.empty((n, total - offset))
-        tiles = upper_tiles(n, TILE)
-        if offset:
-            tiles = product(spans(n, TILE), spans(total, TILE, start=n))
-        for rows, columns in tiles:
+        n = len(self.x)
+        memory.require(8 * n * n, f"a kernel of {n:,} samples")
+        result = np.empty((n, n))
+        for rows, columns in upper_tiles(n, TILE):
             inputs = self.input_distances(rows, columns)
             block = entry(rows, columns, *self.propagate(rows, columns, *inputs))
             if rows == columns:
                 block = np.triu(block) + np.triu(block, 1).T
-            result[rows, columns.start - offset : columns.stop - offset] = block
-            if not offset:
-                result[columns, rows] = block.T
+            result[rows, columns] = block
+            result[columns, rows] = block.T
         return result
-
-    def cosine_distances(self, i: Indices, j: Indices) -> Array:
-        """Return e (k,) of rows ``i`` and ``j``, k >= 1, from their differences.
-
-        All pairs of rows from the first to the last of each go through the layers.
-        """
-        rows, columns = slice(i.min(), i.max() + 1), slice(j.min(), j.max() + 1)
-        w = np.ones((rows.stop - rows.start, columns.stop - columns.start))
-        theta = np.full_like(w, math.pi / 2)
-        at = i - rows.start, j - columns.start
-        w[at], theta[at] = self._accurate_angles(i, j)
-        return np.asarray(self.propagate(rows, columns, w, theta)[1][at])
-
-    def cosine_distance_error(self, i: int, j: int, w: float) -> float:
-        """Return how far e may be off for rows ``i`` and ``j`` at 1 - cos θ = ``w``.
-
-        It is for plain networks without biases. Where w may be off, so may the next layer's
-        distances: by as much as they differ at its ends.
-        """
-        rows, columns = slice(i, i + 1), slice(j, j + 1)
-        e, off = np.array([[w]]), ROUNDING * w
-        e_off = off
-        for layer, _, tangent in self._layers:
-            ends = np.clip([[w], [w - off], [w + off]], 0, 2)
-            w_ends, h_ends = layer.cosine_distances(rows, columns, ends, angle_of(ends))
-            w, off = _with_error(layer, w_ends)
-            h, h_off = _with_error(layer, h_ends)
-            near, far = (float(root[i] * root[j]) for root in tangent.roots[:2])
-            e_off = near * off + far * (e_off + h_off)
-            e = tangent.distance(rows, columns, w, e + h - e * h, 0, 0)
-            e_off += _error(layer, e.item())  # of the weights
-        return e_off
 
     def require_cosines(self, tolerated: float) -> None:
         """Raise `UnresolvedKernelError` if the cosines of the kernels have larger errors."""
@@ -215,7 +161,7 @@ class InfiniteNetwork:
 
     def input_distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
         """Return 1 - cos θ and θ of a tile of samples, from differences if close to 0 or π."""
-        cosine = self._cosines(rows, columns)
+        cosine = np.clip(self._units[rows] @ self._units[columns].T, -1, 1)
         w, theta = 1 - cosine, np.arccos(cosine)
         i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
         w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
@@ -236,9 +182,6 @@ class InfiniteNetwork:
             w, e = covariance.distance(*at, w, 0), tangent.distance(*at, e, w, 0)
         self.require(np.isfinite(e).all(), "the kernel is not finite in float64")
         return w, e
-
-    def _cosines(self, rows: slice, columns: slice) -> Array:
-        return np.asarray(np.clip(self._units[rows] @ self._units[columns].T, -1, 1))
 
     def _accurate_angles(self, i: Indices, j: Indices) -> tuple[Array, Array]:
         """Return 1 - cos θ and θ (k,) of rows ``i`` and ``j``, from their differences."""
@@ -268,18 +211,6 @@ class Sum:
         return np.asarray(sum(terms))
 
 
-def _with_error(layer: Dual, ends: Array) -> tuple[float, float]:
-    """Return a cosine distance and its error, from a dual of an argument and of its ends."""
-    value = float(ends[0, 0])
-    return value, float(np.abs(ends - value).max()) + _error(layer, value)
-
-
-def _error(layer: Dual, distance: float) -> float:
-    """Return how far a layer's cosine distance may be off."""
-    known = min(layer.error, layer.relative_error * distance) if distance else layer.error
-    return known + ROUNDING * distance
-
-
 def samples_of(x: ArrayLike) -> Array:
     rows = real_numbers(x)
     if rows.ndim != 2 or rows.size == 0:
@@ -291,11 +222,7 @@ def samples_of(x: ArrayLike) -> Array:
 
 def real_numbers(x: ArrayLike) -> Array:
     """Return an array or tensor in float64; `SamplesError` if it has no real numbers."""
-    try:
-        given = np.asarray(x.numpy(force=True) if hasattr(x, "numpy") else x)
-        given = given.astype(np.float64) if given.dtype.kind == "O" else given
-    except (TypeError, ValueError) as error:  # rows of other lengths, say
-        raise SamplesError(f"the samples are no array of numbers: {one_line(error)}") from None
+    given = np.asarray(x.numpy(force=True) if hasattr(x, "numpy") else x)
     if given.dtype.kind not in "biuf":
         raise SamplesError(f"the samples are of type {given.dtype}; give real numbers")
     return given.astype(np.float64, copy=False)
@@ -320,9 +247,7 @@ def require_cosines(error: float, *, network: str, x: Array, tolerated: float = 
 
 
 def _unresolved(problem: str, *, network: str, x: Array) -> UnresolvedKernelError:
-    largest = np.abs(x).max()  # its square may be too large
-    norm = largest * np.linalg.norm(x / (largest or 1), axis=-1).max()
     return UnresolvedKernelError(
-        f"{network}: {problem}, for samples of norms up to {norm:.3g}; "
+        f"{network}: {problem}, for samples with entries up to {np.abs(x).max():.3g}; "
         "scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0"
     )

@@ -80,8 +80,6 @@ class BlockKernel(ABC):
     twice the digits.
     """
 
-    may_be_single = False
-
     def __init__(self, budget: MemoryBudget, *, is_linear: bool, itemsize: int = 8) -> None:
         self.budget, self.is_linear, self.itemsize = budget, is_linear, itemsize
 
@@ -124,16 +122,12 @@ class BlockKernel(ABC):
         if self.is_linear or needed <= available:
             return
 
-        def most(itemsize: int) -> int:
-            sizes = range(1, n + 1)
-            return bisect_left(sizes, True, key=lambda m: self.needed(m, itemsize) > available)
-
-        offer = f"at most {most(self.itemsize)} samples fit"
-        if self.may_be_single and self.itemsize > 4:
-            offer += f", or {most(4)} in float32"
+        sizes = range(1, n + 1)
+        most = bisect_left(sizes, True, key=lambda m: self.needed(m, self.itemsize) > available)
         raise NotEnoughMemoryError(
             f"a kernel of {n} samples in float{8 * self.itemsize} needs {needed / GB:.1f} GB and "
-            f"{available / GB:.1f} GB are available; {offer}: {self.budget.remedy}"
+            f"{available / GB:.1f} GB are available; at most {most} samples fit: "
+            + self.budget.remedy
         )
 
     def _solved(self, k: NDArray[np.float64] | Tensor, entry_error: float = 0.0) -> Conditioning:

@@ -20,10 +20,6 @@ ONE_THREAD_BELOW = 1024
 
 ZERO_KERNEL = "the kernel is zero: all samples have zero gradient"
 EPS = float(np.finfo(np.float64).eps)
-# Entries have lost digits where the largest is this close to the smallest normal number.
-CLOSE_TO_UNDERFLOW = 2.0**22
-# Solvers square entries, hence matrices beyond this power of 2 are divided by one of their size.
-LARGEST_EXPONENT = 480
 
 #: An eigenvalue and a bound on its solver's error.
 Bounded = tuple[float, float]
@@ -101,16 +97,13 @@ def spectra_rows(
     return rows
 
 
-def conditioning(
-    k: NDArray[np.floating], *, entry_error: float = 0.0, overwrite: bool = False
-) -> Conditioning:
+def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Conditioning:
     """Return the conditioning of a symmetric positive semidefinite kernel ``k`` (n, n).
 
     ``k`` is in float64 or float32; all eigenvalues are computed in float64. ``entry_error`` bounds
     errors of the entries other than rounding, relative to the largest entry. Eigenvalues up to
     n · max(eps(k.dtype), entry_error) · lambda_max count as zero. Only the lower triangle is read
-    after the check of symmetry. With ``overwrite``, a float64 kernel in Fortran order is not copied
-    and is destroyed.
+    after the check of symmetry.
 
     Raises:
         KernelError: if ``k`` is zero, not square, finite and symmetric, not in float64 or float32,
@@ -128,7 +121,7 @@ def conditioning(
     n, eps = len(k), float(np.finfo(k.dtype).eps)
     with _threadpools().limit(limits=1 if n < ONE_THREAD_BELOW else None, user_api="blas"):
         double = k.astype(np.float64, copy=False)
-        eigenvalues = scipy.linalg.eigvalsh(double, overwrite_a=overwrite, check_finite=False)[::-1]
+        eigenvalues = scipy.linalg.eigvalsh(double, check_finite=False)[::-1]
     _require_range(eigenvalues)
     largest, smallest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest < -np.sqrt(eps) * abs(largest):
@@ -151,7 +144,7 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     smallest eigenvalues are exactly zero by structure.
 
     Raises `KernelError` if ``f`` is no finite matrix of floats, is zero, or has singular values
-    whose squares leave the range of float64.
+    whose squares overflow.
 
     >>> round(conditioning_from_factor(np.diag([1.0, 1e-9])).kappa / 1e18, 6)
     1.0
@@ -164,8 +157,6 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
         floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
         eigenvalues[: len(singular)] = singular**2
     _require_range(eigenvalues)
-    if singular[0] and floor < np.finfo(np.float64).tiny * CLOSE_TO_UNDERFLOW:
-        raise KernelError(f"singular values of {singular[0]:.0e} are too small to square")
     error = growth(n, p) * EPS * float(singular[0])  # of a σ
     errors = [2 * sigma * error + error**2 for sigma in map(float, (singular[0], singular[-1]))]
     largest = float(eigenvalues[0]), errors[0]
@@ -194,8 +185,7 @@ def summary(
     smallest_above, effective_rank = smallest[0], None
     if eigenvalues is not None:
         above = eigenvalues[eigenvalues > floor]
-        share = np.ldexp(above, -int(np.frexp(above[0])[1]))  # or the sum might overflow
-        share /= share.sum()
+        share = above / above.sum()
         rank, smallest_above = len(above), float(above[-1])
         effective_rank = float(np.exp(-np.sum(share * np.log(share))))
     full = rank == n
@@ -270,11 +260,6 @@ def check_kernel(k: NDArray[Any]) -> float:
     if k.shape != (len(k), len(k)):
         raise KernelError(f"the kernel has shape {k.shape}; a kernel is square")
     largest = max(float(k.max()), -float(k.min()))
-    if 0 < largest < float(np.finfo(k.dtype).tiny) * CLOSE_TO_UNDERFLOW:
-        raise KernelError(
-            f"the kernel's entries, at most {largest:.1e}, have lost digits to underflow; "
-            "scale the samples"
-        )
     tiles = upper_tiles(len(k), 1024)
     asymmetry = max(float(np.abs(k[r, c] - k[c, r].T).max()) for r, c in tiles)
     if asymmetry > SYMMETRY_ROUNDINGS * float(np.finfo(k.dtype).eps) * largest:

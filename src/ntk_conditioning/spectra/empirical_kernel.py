@@ -18,8 +18,6 @@ EmpiricalName = Literal["empirical_ntk", "empirical_nngp"]
 class EmpiricalKernel(BlockKernel):
     """A kernel of a network of finite width, in the network's precision and on its device."""
 
-    may_be_single = True
-
     def __init__(self, mlp: MLP, name: EmpiricalName, budget: MemoryBudget) -> None:
         super().__init__(budget, is_linear=is_linear(mlp), itemsize=mlp.dtype.itemsize)
         self._mlp, embeds = mlp, name == "empirical_nngp"

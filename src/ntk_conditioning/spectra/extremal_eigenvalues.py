@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ntk_conditioning.spectra.condition_numbers import (
-    LARGEST_EXPONENT,
     ZERO_KERNEL,
     Conditioning,
     KernelError,
@@ -65,8 +64,7 @@ def extreme_conditioning(
     does not converge, a warning is logged and all eigenvalues are computed.
 
     Raises:
-        KernelError, UnresolvedError: as `condition_numbers.conditioning`, or if squares of entries
-            would leave float64's range.
+        KernelError, UnresolvedError: as `condition_numbers.conditioning`.
         NotEnoughMemoryError: if the host's memory does not hold what the whole spectrum takes.
 
     >>> x = np.random.default_rng(0).standard_normal((30, 40))
@@ -96,7 +94,7 @@ def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) 
             "n = %d: extreme eigenvalues are too close for Lanczos; solving for all of them",
             matrix.n,
         )
-        return conditioning(matrix.on_host().whole(), entry_error=entry_error, overwrite=True)
+        return conditioning(matrix.on_host().whole(), entry_error=entry_error)
 
 
 def _from_extremes(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float) -> Conditioning:
@@ -108,11 +106,6 @@ def _from_extremes(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float) ->
         if matrix.frobenius():
             raise KernelError("the kernel has a zero diagonal and other entries; it is indefinite")
         raise KernelError(ZERO_KERNEL)
-    if abs(np.frexp(diagonal.max())[1]) > LARGEST_EXPONENT:
-        raise KernelError(
-            f"entries of size {diagonal.max():.0e} leave float64's range when they are squared; "
-            "scale the samples"
-        )
     lambda_max, top = _largest(matrix.multiply, n)
     # Of a residual: |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|.
     off = n * eps / 2 * matrix.frobenius() + entries_move(n, lambda_max, entry_error)

@@ -26,8 +26,7 @@ class InMemoryMatrix:
     def __init__(self, k: NDArray[Any], *, overwrite: bool) -> None:
         # K is its own transpose, so that either order in memory is LAPACK's column-major one.
         columns = k if k.flags.f_contiguous else k.T
-        usable = overwrite and columns.flags.f_contiguous and columns.flags.writeable
-        self._a = columns if usable else np.array(columns, order="F")
+        self._a = np.asfortranarray(columns) if overwrite else np.array(columns, order="F")
         self.n = len(self._a)
         self.diagonal = self._a.diagonal().copy()
         self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
@@ -80,10 +79,9 @@ class InMemoryMatrix:
     def whole(self) -> NDArray[Any]:
         """Return K, in its place.
 
-        Raises `NotEnoughMemoryError` if memory does not hold a float32 kernel in float64.
+        Raises `NotEnoughMemoryError` if memory does not hold the copy that a solver takes.
         """
-        if self._a.dtype != np.float64:
-            memory.require(8 * self.n**2, f"the whole spectrum of a kernel of {self.n} samples")
+        memory.require(8 * self.n**2, f"the whole spectrum of a kernel of {self.n} samples")
         self._restore(0.0)
         return self._a
 

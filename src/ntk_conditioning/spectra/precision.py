@@ -209,16 +209,13 @@ def reference(problem: Problem) -> Any:
 def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     """Return a multiple of the NTK (n, n) of a linear or ReLU network, in mpmath's precision.
 
-    The scales gain / sqrt(m) are a common factor and left out. Raises `ProblemError` for other
-    activations.
+    The scales gain / sqrt(m) are a common factor and left out.
 
     >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
     >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).astype(float).tolist()
     [[0.3125, 0.25], [0.25, 1.0]]
     """
-    slope_below = mlp.activation.negative_slope if mlp.depth else 1
-    if slope_below not in (0, 1):
-        raise ProblemError(f"{mlp.activation.name} networks have no exact kernel; use relu, linear")
+    slope_below = mlp.activation.negative_slope or 0
     weights = [_mpmath(w.numpy()) for w in mlp.weights]
     alphas, slopes = [_mpmath(x)], []
     for weight in weights[:-1]:

@@ -2,13 +2,12 @@
 
 import itertools
 import math
-import weakref
 
 import mpmath
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_conditioning.angles import smallest_angle as min_angle_module
@@ -16,15 +15,13 @@ from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
 from ntk_conditioning.angles.smallest_angle import (
     NonFiniteGradientError,
     UnresolvedGradientError,
-    _UnitGradients,
-    cosines,
     min_angle,
 )
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.gradient_tiles import Products
-from ntk_conditioning.networks.mlp import MLP, ShapeError, gradient_factors
+from ntk_conditioning.networks.mlp import MLP, ShapeError
 from ntk_conditioning.seeds import generator
 from tests.ntk_conditioning.gradients import float32_products, inputs, network, precisions
 from tests.ntk_conditioning.references import exact_gradient
@@ -312,66 +309,3 @@ def test_a_kink_at_0_need_not_be_declared(flags):
     relu = MLP(weights, activations.get("relu"))
     expected = pair_angle(relu, x1, x2).item()
     assert pair_angle(MLP(weights, own), x1, x2).item() == pytest.approx(expected, rel=1e-12)
-
-
-@given(
-    depth=st.integers(0, 6),
-    width=st.integers(4, 64),
-    d=st.integers(2, 40),
-    activation=st.sampled_from(["relu", "tanh", "linear", "erf"]),
-    seed=st.integers(0, 99),
-    spread=st.sampled_from([1.0, 1e-3, 1e-7]),
-    size=st.sampled_from([1e-6, 1, 1e6]),
-)
-def test_rounding_of_cosines_keeps_to_its_bound(depth, width, d, activation, seed, spread, size):
-    mlp = network(d=d, depth=depth, width=width, activation=activation, seed=seed)
-    x = size * (inputs(1, d, seed=seed) + spread * inputs(12, d, seed=seed + 1))
-    x = x[gradient_factors(mlp, x).squared_norms() > 0]  # where ReLU does not switch it off
-    assume(len(x) > 1)
-    n, gradients = len(x), _UnitGradients(mlp, x)
-    pairs = torch.combinations(torch.arange(n))
-    rounded = gradients.rounded(slice(0, n))
-    exact, _ = gradients.exact(slice(0, n))
-    rough, fine = cosines(rounded, rounded, pairs), cosines(exact, exact, pairs)
-    assert (rough.dtype, fine.dtype) == (torch.float32, torch.float64)
-    assert (rough - fine).abs().max() < gradients.rounding(torch.float32)
-    # Products in tiles are summed in another order than those of gathered pairs.
-    tile = torch.zeros(n, n)
-    products = Products(tile, tile.shape)
-    for layer in range(len(rounded.alphas)):
-        products.add_layer(tile, rounded, rounded, layer)
-    assert (tile[pairs[:, 0], pairs[:, 1]] - fine).abs().max() < gradients.rounding(torch.float32)
-    # Against gradients that were never factored, divided by their norms or rounded.
-    factors = gradient_factors(mlp, x)
-    both = zip((*factors.deltas, x.new_ones(n, 1)), factors.alphas, strict=True)
-    units = torch.cat([torch.einsum("ni,nj->nij", d, a).flatten(1) for d, a in both], dim=1)
-    units = units / units.norm(dim=1, keepdim=True)
-    true = (units[pairs[:, 0]] * units[pairs[:, 1]]).sum(1)
-    assert (fine - true).abs().max() < gradients.rounding(torch.float64)
-
-
-@pytest.mark.parametrize(("rows", "most"), [(0, 16), (32, 32), (61, 61)])
-def test_gradients_of_a_search_keep_to_the_memory_but_for_two_tiles(monkeypatch, rows, most):
-    mlp, x, rounded = network(), inputs(61), _UnitGradients.rounded
-    alive, numbers = weakref.WeakKeyDictionary(), []
-
-    def counting(*arguments):
-        factors = rounded(*arguments)
-        alive[factors] = len(factors.alphas[0])
-        numbers.append(sum(alive.values()))
-        return factors
-
-    monkeypatch.setattr(_UnitGradients, "rounded", counting)
-    min_angle(mlp, x, tile=8, memory=rows * _UnitGradients(mlp, x).row_bytes)
-    assert max(numbers) == most
-
-
-def test_a_slope_whose_square_underflows_hides_no_angle():
-    """erf'(-19) is about 1e-157. The angles are those of (z erf'(z), erf(z)), worked out."""
-    mlp, x = single_unit("erf", [[1.0]]), torch.tensor([[-19.0], [1.0]]).double()
-    slope = 2 / math.sqrt(math.pi) * math.exp(-1)
-    expected = math.pi - math.atan(slope / math.erf(1))
-    for rows in (x.flip(0), x):
-        found = min_angle(mlp, rows)
-        assert (found.i, found.j) == (0, 1)
-        assert found.angle == pytest.approx(expected, abs=0, rel=1e-12)

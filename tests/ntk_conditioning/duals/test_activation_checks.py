@@ -1,5 +1,7 @@
 """Whatever an activation says wrongly of itself is named before anything is computed with it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -39,10 +41,10 @@ def frozen_part(z: torch.Tensor) -> torch.Tensor:
         (torch.tanh, torch.tanh, {}, "derivative(-4.0137) is -0.999347, but function rises by"),
         (torch.tanh_, slope, {}, "the function changes its argument, as clamp_ does"),
         (lambda z: z - z.mean(), slope, {}, "the function is not elementwise"),
-        (lambda z: z.sum(), slope, {}, "the function maps torch.float64 of shape (4, 6) to"),
-        (torch.Tensor.double, slope, {}, "the function maps torch.float32 of shape (4, 6) to"),
-        (lambda z: None, slope, {}, "the function returns no tensor, but NoneType"),
-        (torch.tanh, torch.log, {}, "the derivative is not finite at z = -3"),
+        (lambda z: z.sum(), slope, {}, "the function changes its argument's shape or type"),
+        (torch.Tensor.double, slope, {}, "the function changes its argument's shape or type"),
+        (lambda z: None, slope, {}, "the function fails: AttributeError: 'NoneType'"),
+        (torch.tanh, torch.log, {}, "the derivative is not finite at z = [-3.0]"),
         (torch.tanh, lambda z: z.oops, {}, "the derivative fails: AttributeError: "),
         (by_numpy, slope, {}, "torch cannot differentiate the function: RuntimeError: Can't call"),
         (torch.tanh, torch.no_grad()(slope), {}, "torch differentiates the derivative to 0 at"),
@@ -52,13 +54,12 @@ def frozen_part(z: torch.Tensor) -> torch.Tensor:
         (torch.tanh, slope, {"homogeneous": True}, "homogeneous does not hold at z = "),
         (torch.tanh, slope, {"negative_slope": 0.1}, "negative_slope does not hold at z = "),
         (torch.tanh, slope, {"exact_gain": 2.0}, "exact_gain is 2 and not 1.59254"),
-        (lambda z: (z - 0.5).clamp(0), step, {}, "the derivative jumps at 0.5; declare kinks=(0.5"),
     ],
 )
 def test_what_does_not_hold_is_named(function, derivative, flags, message):
     mine = Activation("mine", function, derivative, **flags)
     with pytest.raises(ActivationError) as raised:
-        _ = require_sound(mine), dual_errors(mine)
+        require_sound(mine)
     assert str(raised.value).startswith(f"mine: {message}")
 
 
@@ -76,6 +77,7 @@ def test_kinks_cause_a_known_error_where_norms_differ_unless_all_is_straight_bet
     assert one_norm < 1e-13
     assert 0.01 < different_norms < 0.1
     assert max(dual_errors(straight)) < 1e-13
+    assert min(dual_errors(replace(straight, kinks=()))) > 0.01
     at = float(calculus.POINTS[43])  # where derivatives are checked if no kink is there
     unlucky = Activation(
         "mine",

@@ -158,22 +158,8 @@ def test_kernels_are_symmetric_positive_and_follow_the_order_of_samples(x, name,
     np.testing.assert_allclose(np.cos(angles), cosines, rtol=0, atol=1e-14)
 
 
-HOMOGENEOUS = st.sampled_from(["relu", "leaky_relu-0.2", "linear"])
-
-
-@given(x=rows, name=HOMOGENEOUS, depth=depths, c=st.floats(1e-6, 1e6))
-def test_kernels_of_homogeneous_activations_scale_as_the_gram_matrix(x, name, depth, c):
-    k = infinite.ntk(x, depth=depth, activation=name)
-    scaled = infinite.ntk(c * x, depth=depth, activation=name)
-    np.testing.assert_allclose(scaled, c**2 * k, rtol=1e-12, atol=1e-13 * c**2 * k.max())
-    angles = infinite.gradient_angles(x, depth=depth, activation=name)
-    scaled = np.geomspace(1, c, len(x))[:, None] * x
-    found = infinite.gradient_angles(scaled, depth=depth, activation=name)
-    np.testing.assert_allclose(found, angles, rtol=1e-12)
-
-
 @pytest.mark.parametrize("name", ["relu", "selu"])
-def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
+def test_tiles_do_not_show(monkeypatch, name):
     x = samples(8, 4, spread=0.5)
     x[6] = x[0] * (1 + 1e-9)
     x[5] = x[1]
@@ -181,14 +167,11 @@ def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
     for tile in (infinite_network.TILE, 4):
         monkeypatch.setattr(infinite_network, "TILE", tile)
         monkeypatch.setattr(infinite_network, "GATHERED", 4 * tile)
-        layer, block = (
-            InfiniteNetwork(*each, depth=2, activation=name) for each in ((x,), (x[:3], x[3:]))
-        )
+        layer = InfiniteNetwork(x, depth=2, activation=name)
         for kernel in ("ntk", "nngp"):
             expected = getattr(whole, kernel)
             close = {"rtol": 1e-12, "atol": 1e-14 * expected.max()}
             np.testing.assert_allclose(getattr(layer, kernel), expected, **close)
-            np.testing.assert_allclose(getattr(block, kernel), expected[:3, 3:], **close)
 
 
 def brute_force(x, depth, name):
@@ -197,9 +180,9 @@ def brute_force(x, depth, name):
     return min((float(angles[i, j]), i, j) for i, j in pairs)
 
 
-def assert_brute_force(x, depth, name, **options):
+def assert_brute_force(x, depth, name):
     """Compare the smallest angle with that of all pairs, and return what was found."""
-    found = infinite.min_angle(x, depth=depth, activation=name, **options)
+    found = infinite.min_angle(x, depth=depth, activation=name)
     angle, i, j = brute_force(x, depth, name)
     assert (found.i, found.j) == (i, j)
     # norms that differ by rounding are taken as equal
@@ -225,31 +208,27 @@ def test_every_activation_has_the_brute_force_minimum(name, spread, delta):
     x = with_norms(samples(18, 6, seed=4), spread)
     if delta:
         x[[11, 17]] = near(x[[8, 8]], delta * np.array([[1], [2]]))
-    found = assert_brute_force(x, 2, name, tile=16)
-    assert found.candidates < 20
-    assert found.duplicates == 0
+    assert assert_brute_force(x, 2, name).duplicates == 0
 
 
 CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
 FAR = samples(40, 7, spread=0.2)
 DELTAS = 1e-9 * np.random.default_rng(0).uniform(1, 2, (40, 1))
-HARD = {  # samples, and how many candidates there may be
-    "random": (samples(23, 4, seed=3, spread=0.5), 30),
+HARD = {
+    "random": samples(23, 4, seed=3, spread=0.5),
     # Their cosines are all 1 up to rounding, so that screening puts them in any order.
-    "many near duplicates": (np.vstack([FAR, near(FAR, DELTAS)]), 100),
-    "low contrast": (with_norms(CONTRAST, 0), 30),
-    "low contrast, norms": (with_norms(CONTRAST, 1e-3), 30),
-    "12 decades": (samples(60, 8) * 10 ** np.random.default_rng(1).uniform(-6, 6, (60, 1)), 30),
+    "many near duplicates": np.vstack([FAR, near(FAR, DELTAS)]),
+    "low contrast": with_norms(CONTRAST, 0),
+    "low contrast, norms": with_norms(CONTRAST, 1e-3),
+    "12 decades": samples(60, 8) * 10 ** np.random.default_rng(1).uniform(-6, 6, (60, 1)),
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "depth", "tile"), [("relu", 0, 7), ("relu", 5, 25), ("erf", 2, 25)]
-)
+@pytest.mark.parametrize(("name", "depth"), [("relu", 0), ("relu", 5), ("erf", 2)])
 @pytest.mark.parametrize("kind", HARD)
-def test_hard_cases_have_the_brute_force_minimum_and_few_candidates(kind, name, depth, tile):
-    x, most = HARD[kind]
-    assert assert_brute_force(x, depth, name, tile=tile).candidates < most
+def test_hard_cases_have_the_brute_force_minimum(kind, name, depth, monkeypatch):
+    monkeypatch.setattr(infinite, "TILE", 25)
+    assert_brute_force(HARD[kind], depth, name)
 
 
 def test_near_duplicates_of_different_norms_have_it_too():
@@ -271,20 +250,23 @@ def test_duplicates_are_counted_and_excluded_on_request():
     found = infinite.min_angle(x, depth=2, activation="relu")
     assert (found.angle, found.i, found.j, found.duplicates) == (0, 2, 4, 4)
     angle, i, j = brute_force(x[kept], 2, "relu")
-    found = infinite.min_angle(x, depth=2, activation="relu", exclude_duplicates=True, tile=4)
+    found = infinite.min_angle(x, depth=2, activation="relu", exclude_duplicates=True)
     assert found.angle == pytest.approx(angle, rel=1e-12)
     assert (found.i, found.j, found.duplicates) == (kept[i], kept[j], 4)
 
 
 @pytest.mark.parametrize("tile", [1, 3, 8])
-def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_counts(tile):
+def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_counts(
+    tile, monkeypatch
+):
+    monkeypatch.setattr(infinite, "TILE", tile)
     x = samples(5, 4)
     x[3] = 4 * x[1]
-    found = infinite.min_angle(x, depth=2, activation="relu", tile=tile)
+    found = infinite.min_angle(x, depth=2, activation="relu")
     assert (found.angle, found.i, found.j, found.duplicates) == (0, 1, 3, 0)
-    assert infinite.min_angle(x, depth=2, activation="erf", tile=tile).angle > 0
+    assert infinite.min_angle(x, depth=2, activation="erf").angle > 0
     x = np.concatenate([np.eye(4), -np.eye(4)])  # all angles are 90° or 180°
-    found = infinite.min_angle(x, depth=0, activation="relu", tile=tile)
+    found = infinite.min_angle(x, depth=0, activation="relu")
     assert (found.i, found.j, found.degrees) == (0, 1, pytest.approx(90))
 
 
@@ -309,20 +291,21 @@ def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
     assert found.angle == pytest.approx(angles[i, j], rel=1e-12 if slope else 1e-8)
 
 
-def assert_within_its_error(found, angles, *, error):
-    """Check an angle against those of all pairs in degrees, an upper triangle."""
-    i, j = np.triu_indices(len(angles), 1)
-    assert abs(found.degrees - angles[i, j].min()) <= found.error_degrees < error
-    assert found.i < found.j
-    assert angles[found.i, found.j] <= angles[i, j].min() + 2 * found.error_degrees
-
-
 def exact_degrees(kernel, n):
     angles = np.zeros((n, n))
     for i, j in itertools.combinations(range(n), 2):
         cosine = kernel[i, j] / mpmath.sqrt(kernel[i, i] * kernel[j, j])
         angles[i, j] = mpmath.degrees(mpmath.acos(cosine))
     return angles
+
+
+def assert_within_its_error(found, angles, *, error):
+    """Check an angle against those of all pairs in degrees, an upper triangle."""
+    i, j = np.triu_indices(len(angles), 1)
+    bound = math.degrees(found.error)
+    assert abs(found.degrees - angles[i, j].min()) <= bound < error
+    assert found.i < found.j
+    assert angles[found.i, found.j] <= angles[i, j].min() + 2 * bound
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e4, 1e60])
@@ -332,8 +315,9 @@ def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
         erf = exact_degrees(covariance_recursion(x, 2, erf_layer), 5)
         relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2), 5)
     for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
-        found = infinite.min_angle(x, depth=2, activation=name)
-        assert_within_its_error(found, angles, error=error)
+        assert_within_its_error(
+            infinite.min_angle(x, depth=2, activation=name), angles, error=error
+        )
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
@@ -365,23 +349,22 @@ def test_tiny_angles_have_errors_of_their_size():
 
 
 @pytest.mark.parametrize(
-    ("x", "x2", "depth", "error", "message"),
+    ("x", "depth", "error", "message"),
     [
-        (np.ones(3), None, 1, SamplesError, r"shape \(3,\)"),
-        (np.ones((0, 3)), None, 1, SamplesError, r"shape \(0, 3\)"),
-        ([[1.0, math.nan]], None, 1, SamplesError, "not a number"),
-        (np.ones((2, 3)) * 1j, None, 1, SamplesError, "complex128"),
-        ([[1.0], [1.0, 2.0]], None, 1, SamplesError, "no array of numbers"),
-        (np.ones((2, 3)), np.ones((2, 4)), 1, SamplesError, "3 features and x2 4"),
-        (np.ones((2, 3)), None, -1, SamplesError, "-1 is negative"),
-        ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], None, 1, ZeroRowError, "row 1"),
+        (np.ones(3), 1, SamplesError, r"shape \(3,\)"),
+        (np.ones((0, 3)), 1, SamplesError, r"shape \(0, 3\)"),
+        ([[1.0, math.nan]], 1, SamplesError, "not a number"),
+        (np.ones((2, 3)) * 1j, 1, SamplesError, "complex128"),
+        ([[1.0], [1.0, 2.0]], 1, ValueError, "inhomogeneous shape"),
+        (np.ones((2, 3)), -1, SamplesError, "-1 is negative"),
+        ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], 1, ZeroRowError, "row 1"),
     ],
-    ids=["vector", "empty", "nan", "complex", "ragged", "features", "depth", "zero"],
+    ids=["vector", "empty", "nan", "complex", "ragged", "depth", "zero"],
 )
-def test_what_is_no_sample_matrix_is_refused(x, x2, depth, error, message):
+def test_what_is_no_sample_matrix_is_refused(x, depth, error, message):
     with pytest.raises(error, match=message):
-        infinite.ntk(x, x2, depth=depth, activation="relu")
-    if x2 is None and depth > 0:
+        infinite.ntk(x, depth=depth, activation="relu")
+    if depth > 0:
         with pytest.raises(error, match=message):
             infinite.min_angle(x, depth=depth, activation="gelu")
 
@@ -418,7 +401,7 @@ def test_closed_forms_need_no_torch():
         import sys
         from ntk_conditioning.kernels import infinite
         for name in ("leaky_relu-0.1", "erf"):
-            infinite.min_angle([[1.0, 0.0], [0.0, 1.0]], depth=2, activation=name)
+            infinite.ntk([[1.0, 0.0], [0.0, 1.0]], depth=2, activation=name)
         assert "torch" not in sys.modules
     """
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

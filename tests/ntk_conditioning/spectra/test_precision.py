@@ -56,8 +56,6 @@ def test_problems_that_have_no_kappa_are_refused():
         next(precision.problems(samples=5, dim=4, width=3, depths=[0], seeds=[1], points=2))
     with pytest.raises(ProblemError, match="singular"):
         precision.reference(one("linear", 0, pair(0.0)))
-    with pytest.raises(ProblemError, match="tanh networks have no exact kernel"):
-        precision.exact_kernel(network("tanh", 1), pair(0.1))
 
 
 @pytest.fixture(scope="module")
