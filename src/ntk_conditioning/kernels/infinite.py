@@ -39,40 +39,55 @@ RESOLVED = 1e-3
 COSINE_RESOLUTION = 1e-8
 
 
-def nngp(x: ArrayLike, *, depth: int, activation: Activation | str, **scales: Any) -> Array:
-    """Return the covariance Σ^(L) (n, n) of the last hidden layer's embeddings, in float64.
+def nngp(
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    **scales: Any,
+) -> Array:
+    """Return the covariance Σ^(L) (n, n2) of the last hidden layer's embeddings, in float64.
 
     It is the NNGP kernel of infinite width. Arguments and errors are those of `ntk`.
 
     >>> nngp([[3.0, 4.0]], depth=2, activation="relu").round(12)
     array([[25.]])
     """
-    return InfiniteNetwork(x, depth=depth, activation=activation, **scales).nngp
+    return InfiniteNetwork(x, x2, depth=depth, activation=activation, **scales).nngp
 
 
-def ntk(x: ArrayLike, *, depth: int, activation: Activation | str, **scales: Any) -> Array:
-    """Return the neural tangent kernel Θ^(L) (n, n) of infinite width, as a float64 array.
+def ntk(
+    x: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    depth: int,
+    activation: Activation | str,
+    **scales: Any,
+) -> Array:
+    """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width, as a float64 array.
 
         Σ^(l) = gain² E σ(u)σ(v),   Θ^(l) = Σ^(l) + Θ^(l-1) · gain² E σ'(u)σ'(v),
 
-    with (u, v) ~ N(0, Σ^(l-1)) and Σ^(0) = Θ^(0) = x xᵀ (Jacot, Gabriel & Hongler 2018,
+    with (u, v) ~ N(0, Σ^(l-1)) and Σ^(0) = Θ^(0) = x x2ᵀ (Jacot, Gabriel & Hongler 2018,
     Theorem 1). For ReLU, Θ_ij = (L+1) |x_i||x_j| cos φ_ij (liu2023relu, Theorem 4.4).
 
-    ``x`` (n, d) holds one sample per row, as an array, list or tensor on any device; no row may be
-    zero. The result is exactly symmetric. ``depth`` is L, the number of hidden layers; depth 0
-    gives the Gram matrix. ``activation`` is an `Activation` or a name that `activations.get` knows.
-    Inputs are not divided by √d: entries grow with |x_i||x_j|. ``scales`` are ``bias_scale`` β, by
-    default 0, and ``branch_scale`` s of a residual network, for deep ones about 1 / √L: see
-    `infinite_network`. For ReLU each block then multiplies Σ_ii by 1 + s², and
-    Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
+    ``x`` (n, d) and ``x2`` (n2, d) hold one sample per row, as arrays, lists or tensors on any
+    device; no row may be zero. Without ``x2`` it is ``x``, and the result is exactly symmetric.
+    ``depth`` is L, the number of hidden layers; depth 0 gives the Gram matrix. ``activation`` is an
+    `Activation` or a name that `activations.get` knows. Inputs are not divided by √d: entries grow
+    with |x_i||x_j|. ``scales`` are ``bias_scale`` β, by default 0, and ``branch_scale`` s of a
+    residual network, for deep ones about 1 / √L: see `infinite_network`. For ReLU each block then
+    multiplies Σ_ii by 1 + s², and Θ_ii = (2 + L s² / (1 + s²)) Σ_ii.
 
     Raises:
-        SamplesError: if ``x`` is no finite matrix, or ``depth`` is negative.
+        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative or not whole.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
+        ScaleError: if a scale is no finite number, or negative.
         UnresolvedKernelError: if the kernel leaves the range of float64, or its cosines are not
             known to `TOLERATED`.
-        NotEnoughMemoryError: if the kernel, 8 n² bytes, exceeds the available memory.
+        NotEnoughMemoryError: if the kernel, 8 n n2 bytes, exceeds the available memory.
 
     >>> ntk([[1.0, 0.0], [0.0, 2.0]], depth=1, activation="relu").round(6)
     array([[2.     , 0.63662],
@@ -80,11 +95,13 @@ def ntk(x: ArrayLike, *, depth: int, activation: Activation | str, **scales: Any
     >>> ntk([[1.0, 0.0]], depth=2, activation="relu", branch_scale=1.0).round(12)
     array([[12.]])
     """
-    return InfiniteNetwork(x, depth=depth, activation=activation, **scales).ntk
+    return InfiniteNetwork(x, x2, depth=depth, activation=activation, **scales).ntk
 
 
-def gradient_angles(x: ArrayLike, *, depth: int, activation: Activation | str) -> Array:
-    """Return the angles φ (n, n) between model gradients, in radians and float64.
+def gradient_angles(
+    x: ArrayLike, x2: ArrayLike | None = None, *, depth: int, activation: Activation | str
+) -> Array:
+    """Return the angles φ (n, n2) between model gradients, in radians and float64.
 
     cos φ_ij = Θ_ij / √(Θ_ii Θ_jj); arguments and errors are those of `ntk`. Small angles keep their
     digits: relative errors are about 1e-15 for the leaky ReLUs and erf. Angles near π, which only
@@ -93,7 +110,7 @@ def gradient_angles(x: ArrayLike, *, depth: int, activation: Activation | str) -
     >>> float(gradient_angles([[1.0, 0.0], [1.0, 1e-9]], depth=0, activation="relu")[0, 1])
     1e-09
     """
-    layer = InfiniteNetwork(x, depth=depth, activation=activation)
+    layer = InfiniteNetwork(x, x2, depth=depth, activation=activation)
     return layer.matrix(lambda _rows, _columns, _w, e: angle_of(e))
 
 

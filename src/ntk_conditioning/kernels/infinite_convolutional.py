@@ -29,13 +29,14 @@ with all digits of small angles. A patch of zeros has σ(0) on all channels, E �
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ntk_conditioning.angles.pairs import require_directions, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.infinite_network import (
     SamplesError,
     UnresolvedKernelError,
@@ -53,6 +54,10 @@ Pooling = Literal["none", "average"]
 PAIRS = 2**18  # pairs of pixels in a tile: larger tiles are no faster
 ARRAYS = 32  # arrays of a tile's size that exist at once, with erf's dual
 MEMORY = GB  # bytes that they may take
+
+
+class ConvolutionError(UserError):
+    """The kernel size is even or not positive, or no pooling has this name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +88,13 @@ def kernels(
 ) -> list[Kernels]:
     """Return the kernels of images at ``depths``, ascending, by the recursion at the module's top.
 
-    ``x`` (n, colours, height, width) is an array or tensor; ``kernel_size`` is odd. The kernels are
-    exactly symmetric. Pre-activations have variance 1 where the squares over a patch sum to k²:
-    scale images to about that, unless the activation is homogeneous.
+    ``x`` (n, colours, height, width) is an array or tensor. The kernels are exactly symmetric.
+    Pre-activations have variance 1 where the squares over a patch sum to k²: scale images to about
+    that, unless the activation is homogeneous.
 
     Raises:
         SamplesError: if ``x`` is no array of finite images, or a depth is negative.
+        ConvolutionError: if ``kernel_size`` is even or not positive, or ``pooling`` unknown.
         ZeroRowError: if an image is zero.
         UnknownActivationError: if ``activation`` names none.
         NotEnoughMemoryError: if one pair of images takes more than `MEMORY`.
@@ -102,8 +108,11 @@ def kernels(
     images, depths = _images(x), sorted(set(depths))
     if depths and depths[0] < 0:
         raise SamplesError(f"depth {depths[0]} is negative; it counts convolutions")
-    pooled = {"none": False, "average": True}[pooling]
-    side = _tile_side(images.shape[2] * images.shape[3], pooling)
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")
+    if pooling not in get_args(Pooling):
+        raise ConvolutionError(f"no pooling is called {pooling!r}; give 'none' or 'average'")
+    side, pooled = _tile_side(images.shape[2] * images.shape[3], pooling), pooling == "average"
     network = _Network(images, depths, activations.get(activation), pooled=pooled, taps=kernel_size)
     n = len(images)
     results = [Kernels(depth, *np.empty((2, n, n))) for depth in depths]
@@ -154,7 +163,8 @@ class _Network:
         )
         with np.errstate(over="ignore"):
             q = np.einsum("npc,npc->np", self._pixels, self._pixels)
-        if not (np.isfinite(q).all() and q.any(axis=1).all()):
+        in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
+        if not (in_range | ~self._pixels.any(axis=2)).all():
             raise UnresolvedKernelError(self.out_of_range)
         self._shape = q.shape
         self._layers: list[_Hidden] = []

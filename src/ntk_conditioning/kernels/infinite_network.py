@@ -24,6 +24,7 @@ samples, where a cosine would have been rounded to 1.
 import math
 from collections.abc import Callable
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,18 +62,23 @@ class SamplesError(UserError):
     """The samples are no finite matrix or too few, or the depth is negative."""
 
 
+class ScaleError(UserError):
+    """The scale of branches or biases is no finite number, or negative."""
+
+
 class InfiniteNetwork:
     """The network of infinite width on given samples, after ``depth`` hidden layers.
 
-    ``x`` (n, d) holds samples in rows. The network is plain if ``branch_scale`` s is None;
-    ``bias_scale`` is β. All results are in float64. ``error`` is the
+    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. It is plain
+    if ``branch_scale`` s is None; ``bias_scale`` is β. All results are in float64. ``error`` is the
     sum of the duals' errors, relative to the largest entries, ``relative_error`` of those relative
     to cosine distances.
 
     Raises:
-        SamplesError: if ``x`` is no finite matrix, or ``depth`` is negative.
+        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
+        ScaleError: if a scale is no finite number, or negative.
         UnresolvedKernelError: if squares of samples leave the range of float64, or cosines are not
             known to `TOLERATED`; kernels raise it, too, when they are computed and overflow.
     """
@@ -80,6 +86,7 @@ class InfiniteNetwork:
     def __init__(
         self,
         x: ArrayLike,
+        x2: ArrayLike | None = None,
         *,
         depth: int,
         activation: Activation | str,
@@ -87,11 +94,24 @@ class InfiniteNetwork:
         bias_scale: float = 0.0,
     ) -> None:
         branch = 1.0 if branch_scale is None else branch_scale
+        for name, value in (("branch_scale", branch), ("bias_scale", bias_scale)):
+            if not 0 <= value < math.inf:
+                raise ScaleError(f"{name} is {value:g}; give a finite number, at least 0")
         self.x = samples_of(x)
+        if not hasattr(depth, "__index__"):
+            raise SamplesError(f"depth {depth!r} is no whole number; it counts hidden layers")
         if depth < 0:
             raise SamplesError(f"depth {depth} is negative; it counts hidden layers")
         sigma = activations.get(activation)
         self.activation, self._name = sigma, f"{sigma.name} at depth {depth}"
+        self._split = None if x2 is None else len(self.x)  # where x2 begins
+        if x2 is not None:
+            others = samples_of(x2)
+            if others.shape[1] != self.x.shape[1]:
+                raise SamplesError(
+                    f"x has {self.x.shape[1]} features and x2 {others.shape[1]}; give them the same"
+                )
+            self.x = np.concatenate([self.x, others])
         pairs.require_directions(self.x)
         with np.errstate(over="ignore"):
             q = np.einsum("nd,nd->n", self.x, self.x)
@@ -122,32 +142,36 @@ class InfiniteNetwork:
 
     @cached_property
     def nngp(self) -> Array:
-        """The covariance Σ_f (n, n): of a plain network, that of the last layer's embeddings."""
+        """The covariance Σ_f (n, n2): of a plain network, that of the last layer's embeddings."""
         norms = np.sqrt(self._output[0].total)
         return self.matrix(lambda r, c, w, _: np.outer(norms[r], norms[c]) * (1 - w))
 
     @cached_property
     def ntk(self) -> Array:
-        """The neural tangent kernel Θ_f (n, n)."""
+        """The neural tangent kernel Θ_f (n, n2)."""
         norms = np.sqrt(self._output[1].total)
         return self.matrix(lambda r, c, _, e: np.outer(norms[r], norms[c]) * (1 - e))
 
     def matrix(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
-        """Return the matrix (n, n) of ``entry(rows, columns, w, e)``, computed tile by tile.
+        """Return the matrix (n, n2) of ``entry(rows, columns, w, e)``, computed tile by tile.
 
         The arguments are the slices of a tile and the cosine distances of its pairs, w of their
-        embeddings and e of their model gradients. The matrix is exactly symmetric.
+        embeddings and e of their model gradients. Without x2 it is exactly symmetric.
         """
-        n = len(self.x)
-        memory.require(8 * n * n, f"a kernel of {n:,} samples")
-        result = np.empty((n, n))
-        for rows, columns in upper_tiles(n, TILE):
+        n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
+        memory.require(8 * n * (total - offset), f"a kernel of {n:,} × {total - offset:,} samples")
+        result = np.empty((n, total - offset))
+        tiles = upper_tiles(n, TILE)
+        if offset:
+            tiles = product(spans(n, TILE), spans(total, TILE, start=n))
+        for rows, columns in tiles:
             inputs = self.input_distances(rows, columns)
             block = entry(rows, columns, *self.propagate(rows, columns, *inputs))
             if rows == columns:
                 block = np.triu(block) + np.triu(block, 1).T
-            result[rows, columns] = block
-            result[columns, rows] = block.T
+            result[rows, columns.start - offset : columns.stop - offset] = block
+            if not offset:
+                result[columns, rows] = block.T
         return result
 
     def require_cosines(self, tolerated: float) -> None:

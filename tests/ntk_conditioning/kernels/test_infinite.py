@@ -159,7 +159,7 @@ def test_kernels_are_symmetric_positive_and_follow_the_order_of_samples(x, name,
 
 
 @pytest.mark.parametrize("name", ["relu", "selu"])
-def test_tiles_do_not_show(monkeypatch, name):
+def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
     x = samples(8, 4, spread=0.5)
     x[6] = x[0] * (1 + 1e-9)
     x[5] = x[1]
@@ -167,11 +167,14 @@ def test_tiles_do_not_show(monkeypatch, name):
     for tile in (infinite_network.TILE, 4):
         monkeypatch.setattr(infinite_network, "TILE", tile)
         monkeypatch.setattr(infinite_network, "GATHERED", 4 * tile)
-        layer = InfiniteNetwork(x, depth=2, activation=name)
+        layer, block = (
+            InfiniteNetwork(*each, depth=2, activation=name) for each in ((x,), (x[:3], x[3:]))
+        )
         for kernel in ("ntk", "nngp"):
             expected = getattr(whole, kernel)
             close = {"rtol": 1e-12, "atol": 1e-14 * expected.max()}
             np.testing.assert_allclose(getattr(layer, kernel), expected, **close)
+            np.testing.assert_allclose(getattr(block, kernel), expected[:3, 3:], **close)
 
 
 def brute_force(x, depth, name):
@@ -349,22 +352,23 @@ def test_tiny_angles_have_errors_of_their_size():
 
 
 @pytest.mark.parametrize(
-    ("x", "depth", "error", "message"),
+    ("x", "x2", "depth", "error", "message"),
     [
-        (np.ones(3), 1, SamplesError, r"shape \(3,\)"),
-        (np.ones((0, 3)), 1, SamplesError, r"shape \(0, 3\)"),
-        ([[1.0, math.nan]], 1, SamplesError, "not a number"),
-        (np.ones((2, 3)) * 1j, 1, SamplesError, "complex128"),
-        ([[1.0], [1.0, 2.0]], 1, ValueError, "inhomogeneous shape"),
-        (np.ones((2, 3)), -1, SamplesError, "-1 is negative"),
-        ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], 1, ZeroRowError, "row 1"),
+        (np.ones(3), None, 1, SamplesError, r"shape \(3,\)"),
+        (np.ones((0, 3)), None, 1, SamplesError, r"shape \(0, 3\)"),
+        ([[1.0, math.nan]], None, 1, SamplesError, "not a number"),
+        (np.ones((2, 3)) * 1j, None, 1, SamplesError, "complex128"),
+        ([[1.0], [1.0, 2.0]], None, 1, ValueError, "inhomogeneous shape"),
+        (np.ones((2, 3)), np.ones((2, 4)), 1, SamplesError, "3 features and x2 4"),
+        (np.ones((2, 3)), None, -1, SamplesError, "-1 is negative"),
+        ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], None, 1, ZeroRowError, "row 1"),
     ],
-    ids=["vector", "empty", "nan", "complex", "ragged", "depth", "zero"],
+    ids=["vector", "empty", "nan", "complex", "ragged", "features", "depth", "zero"],
 )
-def test_what_is_no_sample_matrix_is_refused(x, depth, error, message):
+def test_what_is_no_sample_matrix_is_refused(x, x2, depth, error, message):
     with pytest.raises(error, match=message):
-        infinite.ntk(x, depth=depth, activation="relu")
-    if depth > 0:
+        infinite.ntk(x, x2, depth=depth, activation="relu")
+    if x2 is None and depth > 0:
         with pytest.raises(error, match=message):
             infinite.min_angle(x, depth=depth, activation="gelu")
 

@@ -12,7 +12,7 @@ from scipy import stats
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite, infinite_convolutional
 from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
-from ntk_conditioning.kernels.infinite_convolutional import kernels, ntk
+from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels, ntk
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import erf_layer, normalized_relu_layer, relu_layer
@@ -136,6 +136,8 @@ ONES = np.ones((2, 1, 3, 3))
         (ONES * math.nan, {}, SamplesError, "not a number"),
         (ONES, {"depths": [2, -1]}, SamplesError, "-1 is negative"),
         (ONES * [[[[1]]], [[[0]]]], {}, ZeroRowError, "row 1"),
+        (ONES, {"kernel_size": 2}, ConvolutionError, "kernel size 2; give an odd"),
+        (ONES, {"pooling": "max"}, ConvolutionError, "'max'; give 'none' or 'average'"),
         (np.ones((2, 1, 50, 50)), {"pooling": "average"}, NotEnoughMemoryError, "2500 pixels take"),
         (ONES * 1e-170, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
         (ONES * [[[[1]]], [[[1e-170]]]], {}, UnresolvedKernelError, "scale the images"),

@@ -10,6 +10,7 @@ from mpmath import mpf
 
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError, nngp, ntk
+from ntk_conditioning.kernels.infinite_network import ScaleError
 from tests.ntk_conditioning.references import (
     erf_layer,
     exact_gram,
@@ -70,6 +71,8 @@ def test_kernels_are_those_of_50_digits(name, depth, branch_scale, bias_scale):
     [
         ([[1.0]], {"depth": -1}, SamplesError, "-1 is negative"),
         ([[1.0], [0.0]], {}, ZeroRowError, "row 1"),
+        ([[1.0]], {"branch_scale": -1.0}, ScaleError, "branch_scale is -1"),
+        ([[1.0]], {"bias_scale": math.inf}, ScaleError, "bias_scale is inf"),
         ([[1e150]], {"branch_scale": 1e10}, UnresolvedKernelError, "not finite"),
         ([[1e5]], {"activation": "tanh"}, UnresolvedKernelError, "tanh at depth 1: .*; scale"),
     ],
