@@ -67,7 +67,7 @@ FRONT = {
         LIMIT,
     ),
     "agarwal2021deep.corollary_6": (
-        "κ − 1 of the NTK falls exponentially with depth, for normalised activations (Corollary 6)",
+        "κ − 1 of the NTK falls exponentially with depth, activations normalised (Corollary 6)",
         "at most {measured:.0e} of the bound",
         LIMIT,
     ),
