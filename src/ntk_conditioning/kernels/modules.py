@@ -160,7 +160,7 @@ def _of_module(
     size = n * k * n2 * k * plan.dtype.itemsize
     memory = max(LEAST_MEMORY, size // 2) if memory is None else memory
     needs = f"{size / host.GB:.2g} GB, and up to {memory / host.GB:.2g} GB beside it"
-    _log.info("a kernel of %d × %d takes %s", n * k, n2 * k, needs)
+    _log.debug("a kernel of %d × %d takes %s", n * k, n2 * k, needs)
     total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
     layers, rows = plan.factored.items(), max(n, n2)
     cheaper = {k: v for k, v in layers if v.is_factored(rows, len(combinations), full=full)}

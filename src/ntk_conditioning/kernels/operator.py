@@ -130,7 +130,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         self._weights = {name: p.detach() for name, p in self._module.parameters.items()}
         n = len(self._x[0]) * (plan.outputs if outputs == "full" else 1)
         super().__init__(torch.empty(0, dtype=plan.precision).numpy().dtype, (n, n))
-        _log.info("%r", self)
+        _log.debug("%r", self)
 
     def __matmul__(self, v: Any) -> Any:
         """Return K v (n,) or (n, m): a tensor on the device of the tensor ``v``, or an array."""
