@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import torch
@@ -24,34 +25,64 @@ TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
 PIECE, LEAST_PIECES = (128, 1024), 4
 
 
+_LOCK = Lock()
+_INSIDE: list[bool] = []  # for each block of `full_precision` that runs, whether it allows TF32
+_SETTINGS: list[Callable[..., None]] = []  # what sets the precision, and what restores it
+
+
 @contextmanager
 def full_precision(*, tf32: bool = False) -> Iterator[None]:
     """Keep float32 products from being rounded to TF32 or bfloat16, whatever the caller allowed.
 
     This holds for matrices and for cuDNN's convolutions, which torch rounds to TF32 by default.
-    With ``tf32``, a GPU may still round to TF32, but nothing to less. Threads share the setting.
+    With ``tf32``, a GPU may still round to TF32, but nothing to less. Threads may overlap inside.
     """
-    settings: Any = torch.backends
-    gpu, cpu, cudnn = settings.cuda.matmul, settings.mkldnn.matmul, settings.cudnn
-    try:
-        allowed: str | None = torch.get_float32_matmul_precision()
-        before = [(cudnn, "allow_tf32", cudnn.allow_tf32)]
-        if hasattr(cpu, "fp32_precision"):  # from torch 2.9 on
-            before.append((cpu, "fp32_precision", cpu.fp32_precision))
-        torch.set_float32_matmul_precision("highest")
-        gpu.allow_tf32 = cudnn.allow_tf32 = tf32
-    except RuntimeError:  # the caller used the newer settings, which torch does not let one mix
-        parts = (gpu, cudnn.conv, cudnn.rnn, cpu)
-        allowed, before = None, [(part, "fp32_precision", part.fp32_precision) for part in parts]
-        for part in parts:
-            part.fp32_precision = "tf32" if tf32 and part is not cpu else "ieee"
+    with _LOCK:
+        if not _INSIDE:
+            _SETTINGS[:] = _interface()
+        _INSIDE.append(tf32)
+        _SETTINGS[0](all(_INSIDE))
     try:
         yield
     finally:
-        if allowed:
-            torch.set_float32_matmul_precision(allowed)
-        for part, name, value in before:
-            setattr(part, name, value)
+        with _LOCK:
+            _INSIDE.remove(tf32)
+            keep, restore = _SETTINGS
+            if _INSIDE:
+                keep(all(_INSIDE))
+            else:
+                restore()
+
+
+def _interface() -> tuple[Callable[[bool], None], Callable[[], None]]:
+    """Return a function that sets the precision, with or without TF32, and one that undoes it."""
+    settings: Any = torch.backends
+    gpu, cpu, cudnn = settings.cuda.matmul, settings.mkldnn.matmul, settings.cudnn
+    try:
+        allowed, convolutions = torch.get_float32_matmul_precision(), cudnn.allow_tf32
+    except RuntimeError:  # the caller used the newer settings, which torch does not let one mix
+        parts = gpu, cudnn.conv, cudnn.rnn, cpu
+        before = [part.fp32_precision for part in parts]
+
+        def keep_newer(tf32: bool) -> None:
+            for part in parts:
+                part.fp32_precision = "tf32" if tf32 and part is not cpu else "ieee"
+
+        def restore_newer() -> None:
+            for part, precision in zip(parts, before, strict=True):
+                part.fp32_precision = precision
+
+        return keep_newer, restore_newer
+
+    def keep(tf32: bool) -> None:
+        torch.set_float32_matmul_precision("highest")
+        gpu.allow_tf32 = cudnn.allow_tf32 = tf32
+
+    def restore() -> None:
+        torch.set_float32_matmul_precision(allowed)
+        cudnn.allow_tf32 = convolutions
+
+    return keep, restore
 
 
 def tile_shape(device: torch.device) -> tuple[int, int]:

@@ -4,7 +4,7 @@ import math
 import subprocess
 import sys
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 import torch
@@ -66,6 +66,18 @@ def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
             assert not matmul.allow_tf32
             assert not torch.backends.cudnn.allow_tf32
             raise LookupError
+        assert torch.backends.cudnn.allow_tf32  # torch's default
+
+
+def test_threads_that_overlap_are_precise_until_the_last_is_done():
+    first, second = full_precision(tf32=True), full_precision()
+    with float32_products("medium"):
+        with ExitStack() as last:
+            with first:
+                last.enter_context(second)
+                assert not torch.backends.cudnn.allow_tf32
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
         assert torch.backends.cudnn.allow_tf32  # torch's default
 
 
