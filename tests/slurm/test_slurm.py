@@ -57,7 +57,9 @@ def stopped_training() -> str | None:
 
     Slurm lets its processes go on when it ends the job: it sends SIGCONT with SIGTERM.
     """
-    for job, _ in jobs(word="RUNNING"):
+    for job, _, memory in jobs(word="RUNNING", fields="JobID,State,ReqMem"):
+        if memory == "400M":  # it may run for a moment until Slurm sees what it takes
+            continue
         lines = (command(f"scontrol listpids {job}", check=False) or "").splitlines()
         pids = [int(line.split()[0]) for line in lines[1:]]
         for pid in pids:
