@@ -8,7 +8,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -74,14 +74,22 @@ def read_unpacked(path: Path, kind: str) -> bytes:
 def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the ``wanted`` files of a tar archive, plain or packed.
 
-    Nothing is unpacked to disk; links and devices are left out. Raises `MissingFileError`, or
-    `FormatError` as `reading` and if members are above `LIMIT`. An iteration that ends by itself
-    has read the whole file, with gzip's checksum.
+    Raises `MissingFileError`, or `FormatError` as `reading`, if members are above `LIMIT`, or if
+    one is a link or a device, has a name outside of its folder, or is there twice. An iteration
+    that ends by itself has read the whole file, with gzip's checksum.
     """
     require_file(path)
-    size = 0
+    size, names = 0, set()
     with reading(path, "a tar archive"), tarfile.open(path) as archive:
         for member in archive:
+            name = PurePosixPath(member.name)
+            outside = name.is_absolute() or ".." in name.parts or name in names
+            if outside or member.issparse() or not (member.isreg() or member.isdir()):
+                raise FormatError(
+                    f"{path}: member {member.name!r} is a link or a device, stands outside of the "
+                    "archive's folder or in it twice; take the original archive"
+                )
+            names |= {name} if member.isreg() else set()
             size += tarfile.BLOCKSIZE + member.size
             require_unpackable(path, size, packed=path.stat().st_size)
             if member.isreg() and wanted(member.name):
@@ -89,8 +97,9 @@ def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
                 assert file is not None
                 yield member.name, file.read()
         rest: Any = archive.fileobj
-        while rest.read(1 << 20):
-            pass
+        while chunk := rest.read(1 << 20):
+            if chunk.strip(b"\0"):
+                raise tarfile.ReadError("data follow the archive's end")
 
 
 def load_arrays(

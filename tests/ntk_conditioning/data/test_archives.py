@@ -55,10 +55,32 @@ def test_round_trip_without_folders(tmp_path_factory, files, kind, packed):
     assert contents(path, lambda name: False) == {}
 
 
-def test_links_and_devices_are_left_out(tmp_path):
-    kinds = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE)
-    others = [special(f"set/{number}", kind, "a.bin") for number, kind in enumerate(kinds)]
-    assert contents(write(tmp_path, tar_bytes(FILES, *others))) == FILES
+KINDS = (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)
+LINKS = [special("x", tarfile.SYMTYPE, "/etc/passwd"), special("x", tarfile.LNKTYPE, "set/a.bin")]
+OUTSIDE = [special(name) for name in ("../x", "set/../../x", "/etc/x")]
+TWICE = [special(name) for name in ("set/a.bin", "./set//a.bin")]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [*OUTSIDE, *TWICE, special("set/..", tarfile.DIRTYPE), *LINKS, *map(special, "xxx", KINDS)],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_no_dataset_needs_is_refused(tmp_path, member, packed):
+    with pytest.raises(FormatError, match=r"set.tar: member .* is a link or a device, stands outs"):
+        contents(write(tmp_path, tar_bytes(FILES, member), packed=packed))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_nothing_may_follow_the_end(tmp_path, packed):
+    whole, block = tar_bytes(FILES), tarfile.BLOCKSIZE
+    end = -(-len(whole.rstrip(b"\0")) // block) * block  # no file ends with zeros
+    lost = bytearray(whole)  # a header of zeros, which looks like the end
+    place = whole.index(b"set/empty")
+    lost[place : place + block] = bytes(block)
+    for content in (whole + b"x", whole * 2, whole[: end + block] + whole, bytes(lost)):
+        with pytest.raises(FormatError, match="data follow the archive's end"):
+            contents(write(tmp_path, content, packed=packed))
 
 
 def test_other_files_are_named(tmp_path):

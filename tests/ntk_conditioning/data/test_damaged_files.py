@@ -29,11 +29,12 @@ Y = np.array([1, 200, 3, 0, 255, 6], np.uint8)
 
 @dataclass
 class Format:
-    """Bits are flipped at ``places``; samples that are read all the same are right if ``exact``."""
+    """Flips at ``places``: a share ``harmless`` goes unnoticed, and ``exact`` samples are right."""
 
     content: bytes
     read: Callable[[Path], RawSamples]
     places: Sequence[int]
+    harmless: float = 0
     boundaries: Sequence[int] = ()
     exact: bool = True
 
@@ -44,7 +45,7 @@ def npz(save: Callable[..., None]) -> Format:
     content = stream.getvalue()
     parts = [content.index(b"x.npy"), content.rindex(b"PK\1\2"), content.rindex(b"PK\5\6")]
     places = [*range(parts[1]), *range(128)]  # not zip's list of members
-    return Format(content, read_npz, places, boundaries=parts)
+    return Format(content, read_npz, places, harmless=1, boundaries=parts)
 
 
 def read_flac(path: Path) -> RawSamples:
@@ -66,13 +67,16 @@ LINES = [f"{a},{b / 7},{y}\n" for (a, b), y in zip(X[:, 0, :2], Y, strict=True)]
 CSV = ("a,b,label\n" + "".join(LINES)).encode()
 FLAC = UTTERANCES[0].read_bytes()
 FORMATS = {
-    "idx.gz": Format(IDX_GZ, read_features, range(len(IDX_GZ))),
+    # time and system in gzip's header
+    "idx.gz": Format(IDX_GZ, read_features, range(len(IDX_GZ)), harmless=0.1),
     "npz": npz(np.savez),
     "npz, packed": npz(np.savez_compressed),
-    "tar": Format(NEEDED, read_cifar10, IN_HEADERS, boundaries=range(0, len(NEEDED), 512)),
+    # what ends the digits of a header's checksum
+    "tar": Format(NEEDED, read_cifar10, IN_HEADERS, 0.05, boundaries=range(0, len(NEEDED), 512)),
     "tar.gz": Format(TAR_GZ, read_cifar10, GZIP, boundaries=[10, GZIP[3], GZIP[7]]),
-    "csv": Format(CSV, partial(read_csv, labels="label"), range(len(CSV)), exact=False),
-    "flac": Format(FLAC, read_flac, [*range(42)] * (len(FLAC) // 126) + [*range(len(FLAC))]),
+    "csv": Format(CSV, partial(read_csv, labels="label"), range(len(CSV)), 1, exact=False),
+    # what says nothing of the samples, such as the largest frame's size
+    "flac": Format(FLAC, read_flac, [*range(42)] * (len(FLAC) // 126) + [*range(len(FLAC))], 0.15),
 }
 
 
@@ -93,13 +97,16 @@ def test_flipped_bits_and_cuts(tmp_path, name):
     format, rng = FORMATS[name], random.Random(0)
     expected = samples_or_none(tmp_path / "file", format.content, format)
     assert expected is not None
+    unnoticed = 0
     for _ in range(VARIANTS):
         damaged = bytearray(format.content)
         damaged[rng.choice(format.places)] ^= 1 << rng.randrange(8)
         samples = samples_or_none(tmp_path / "file", damaged, format)
+        unnoticed += samples is not None
         if samples is not None and format.exact:
             np.testing.assert_array_equal(samples.x, expected.x)
             np.testing.assert_array_equal(samples.y, expected.y)
+    assert unnoticed <= format.harmless * VARIANTS
 
     lengths = {rng.randrange(len(format.content)) for _ in range(VARIANTS)}
     lengths |= {b + around for b in format.boundaries for around in (-1, 0, 1)}

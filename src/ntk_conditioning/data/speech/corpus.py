@@ -1,5 +1,6 @@
 """A LibriSpeech subset, read from its official tar.gz as it is, or from an unpacked tree."""
 
+import hashlib
 import io
 import re
 from collections.abc import Callable, Iterator
@@ -73,11 +74,21 @@ def count_samples(flac: bytes, *, source: str, sample_rate: int) -> int:
 
 
 def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
-    """Return the waveform (n,) of a FLAC file; `FormatError` as `count_samples`."""
+    """Return the waveform (n,) of a FLAC file.
+
+    Raises `FormatError` as `count_samples`, or if its samples are not those of the header's MD5.
+    """
     samples = count_samples(flac, source=source, sample_rate=sample_rate)
     require_unpackable(source, 2 * samples, packed=len(flac))
     with reading(source, "FLAC"):
         waveform: NDArray[np.int16] = soundfile.read(io.BytesIO(flac), dtype="int16")[0]
+    md5 = hashlib.md5(waveform.astype("<i2").tobytes(), usedforsecurity=False).digest()
+    # the header (RFC 9639, section 8.2) has 16 zeros where it does not know the MD5
+    if len(waveform) != samples or flac[26:42] not in (md5, bytes(16)):
+        raise FormatError(
+            f"{source}: its {len(waveform)} samples are not the {samples} of the header's MD5; "
+            "fetch it again"
+        )
     return waveform
 
 
