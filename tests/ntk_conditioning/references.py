@@ -92,6 +92,31 @@ def normalized_relu_layer(q, q2, c, same=False):
     return centred / variance, slope / 2 / variance
 
 
+def infinite_kernels(x, depth, layer, *, branch_scale=None, bias_scale=0.0):
+    """Return NNGP and NTK of infinite width by their recursion, in mpmath's digits.
+
+    ``layer`` maps variances and covariance (Σ_ii, Σ_jj, Σ_ij) to g² E σσ and g² E σ'σ'.
+    """
+    n, bias = len(x), mpf(bias_scale) ** 2
+    sigma = exact_gram(x) + bias * mpmath.ones(n)
+    theta = sigma.copy()
+    for _ in range(depth):
+        blocks = mpmath.zeros(n), mpmath.zeros(n)
+        for i, j in itertools.product(range(n), repeat=2):
+            value, slope = layer(sigma[i, i], sigma[j, j], sigma[i, j], i == j)
+            blocks[0][i, j] = value + bias
+            blocks[1][i, j] = value + bias + theta[i, j] * slope
+        if branch_scale is None:
+            sigma, theta = blocks
+        else:
+            branch = mpf(branch_scale) ** 2
+            sigma, theta = sigma + branch * blocks[0], theta + branch * blocks[1]
+    if branch_scale is not None:
+        sigma = sigma + bias * mpmath.ones(n)
+        theta = theta + sigma
+    return sigma, theta
+
+
 def plain_losses(loss, f, labels, *, classes=3):
     """Return every sample's loss by torch's functions; ``loss`` is its name and the outputs."""
     name, outputs = loss

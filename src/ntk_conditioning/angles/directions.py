@@ -19,28 +19,33 @@ def scaled(x: Array) -> Array:
 def angles_between(x: Array, y: Array) -> Array:
     """Return the angles (k,) between the rows of ``x`` and ``y`` (k, d), in radians and float64.
 
-    Their relative error is about eps, and no row may be zero.
-    The part of x across y is what remains of x - s y. The product is formed exactly, as a rounded
-    value and its error, so that no digit of a tiny remainder is lost, whatever the norms. Angles
-    near π are right to eps.
+    Their relative error is about eps, whatever the norms; that of angles near π is eps. No row
+    may be zero.
 
     >>> angles_between(np.array([[1.0, 0.0]]), np.array([[3.0, 3e-20]]))
     array([1.e-20])
     """
     x, y = scaled(x), scaled(y)
-    squares = np.einsum("kd,kd->k", y, y)
-    scale = np.einsum("kd,kd->k", x, y) / squares
-    product, error = exact_product(scale[:, None], y)
+    scale, across = split_along(x, y)
+    along = scale[:, 0] * np.linalg.norm(y, axis=1)
+    return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), along))
+
+
+def split_along(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return s (k, 1) and x - s y (k, d), which is across y, of rows of float64 arrays or tensors.
+
+    The product is formed exactly, as a rounded value and its error, so that no digit of a tiny
+    remainder is lost.
+    """
+    squares = (y * y).sum(axis=1, keepdims=True)
+    scale = (x * y).sum(axis=1, keepdims=True) / squares
+    product, error = exact_product(scale, y)
     across = (x - product) - error
-    across -= (np.einsum("kd,kd->k", across, y) / squares)[:, None] * y
-    return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), scale * np.sqrt(squares)))
+    return scale, across - (across * y).sum(axis=1, keepdims=True) / squares * y
 
 
 def exact_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return fl(a b) and a b - fl(a b) (Dekker 1971, "A floating-point technique", section 5).
-
-    For float64 arrays and tensors alike.
-    """
+    """Return fl(a b) and a b - fl(a b) (Dekker 1971, "A floating-point technique", section 5)."""
     product = a * b
     a_high, a_low = _halves(a)
     b_high, b_low = _halves(b)

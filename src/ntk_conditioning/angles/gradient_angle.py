@@ -1,8 +1,7 @@
 """Angle between the gradients of two samples, accurate however small it is.
 
-The angle is not taken from a cosine, which cannot tell angles below sqrt(eps) from 0, nor from the
-difference of two rounded gradients. Instead the difference of the samples is carried through the
-network beside the sample itself: alpha and its change forward, delta and its change backward.
+The difference of the samples is carried through the network beside the sample itself: alpha and its
+change forward, delta and its change backward. A cosine could not tell angles below sqrt(eps).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.angles.directions import exact_product
+from ntk_conditioning.angles.directions import split_along
 from ntk_conditioning.angles.pairs import ZeroRowError, spans
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
@@ -127,12 +126,7 @@ def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Change:
     base, other = torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
     if mlp.depth and not mlp.activation.homogeneous:
         return Change(base, other - base)
-    # other = s (base + r) with r orthogonal to base, as in `directions.angles_between`
-    squares = _dot(base, base).unsqueeze(1)
-    scale = _dot(base, other).unsqueeze(1) / squares
-    product, error = exact_product(scale, base)
-    across = (other - product) - error
-    across -= _dot(across, base).unsqueeze(1) / squares * base
+    scale, across = split_along(other, base)
     near = scale * torch.minimum(norm1, norm2) > 0.5 * torch.maximum(norm1, norm2)
     return Change(base, torch.where(near, across / scale, other - base))
 

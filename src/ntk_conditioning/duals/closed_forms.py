@@ -64,20 +64,12 @@ def dual(activation: Activation, q: Array) -> Dual:
         return ErfDual(q)
     low, high = float(q.min()), float(q.max())
     if 0 < low <= high <= low * (1 + ONE_NORM):
-        return _of_one_norm(activation, float(f"{low:.15e}"), len(q))
+        one = float(f"{low:.15e}")  # samples of equal norm differ in the last bits
+        return _tables(activation, one, one).at(np.full(len(q), one))
     if any(activation.kinks) and (pieces := pieces_of(activation)):
         return PiecewiseLinearDual(pieces, q, gain=activation.gain)
     below, above = np.floor(np.log(low) / STEP), np.ceil(np.log(high) / STEP)
     return _tables(activation, math.exp(STEP * below), math.exp(STEP * above)).at(q)
-
-
-@lru_cache(maxsize=256)
-def _of_one_norm(activation: Activation, q: float, n: int) -> QuadratureDual:
-    """Return the dual of ``n`` samples, the same for all depths and draws of a dataset.
-
-    Variances of 16 digits are taken as one: samples of equal norm differ in its last bits.
-    """
-    return _tables(activation, q, q).at(np.full(n, q))
 
 
 @lru_cache(maxsize=256)
@@ -87,10 +79,9 @@ def _tables(activation: Activation, low: float, high: float) -> QuadratureDual:
 
 
 def pair_cosine_distances(layer: Dual, w: Array, theta: Array | None = None) -> tuple[Array, Array]:
-    """Return w' and h of pairs with 1 - cos θ = ``w``, an array of any shape.
+    """Return w' and h of pairs with 1 - cos θ = ``w``, of any shape, for a dual of one variance.
 
-    All samples have the one variance that the dual was made for. ``theta`` is θ, if it is known
-    better than w near 2 tells.
+    ``theta`` is θ, if it is known better than w near 2 tells.
 
     >>> relu = dual(activations.get("relu"), np.ones(1))
     >>> pair_cosine_distances(relu, np.array([0.0, 1.0]))[0].round(6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterable
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -34,24 +33,6 @@ NEAR, SMOOTH = np.array([1e-3, 0.1]), 2e3
 MAX_VARIANCES = 50
 # Where errors are looked for in the range of log-variances: they are largest near the ends.
 SEEN_AT = np.array([0.0, 0.01, 0.41, 0.93, 0.985, 1.0])
-
-
-def largest_errors(pairs: Iterable[tuple[Array, Array]]) -> tuple[float, float]:
-    """Return the largest absolute and relative error of values, each beside what is right.
-
-    They are infinite where one is not a number; no error of 0 is none.
-
-    >>> largest_errors([(np.array([0.0, 5.0]), np.array([0.0, 4.0]))])
-    (1.0, 0.25)
-    """
-    largest = []
-    for value, true in pairs:
-        error = np.abs(value - true)
-        with np.errstate(divide="ignore"):
-            ratio = np.divide(error, true, out=np.zeros_like(error), where=error != 0)
-        largest.append((error.max(), ratio.max()))
-    absolute, relative = np.nan_to_num(largest, nan=math.inf, posinf=math.inf).max(axis=0)
-    return float(absolute), float(relative)
 
 
 class InaccurateDualWarning(UserWarning):
@@ -98,7 +79,8 @@ class QuadratureDual:
 
     def _place(self, q: Array) -> None:
         """Set what differs between samples."""
-        self.variances, self.slopes = second_moments(self._activation, q)
+        different, places = np.unique(q, return_inverse=True)
+        self.variances, self.slopes = second_moments(self._activation, different)[:, places]
         self._s = np.log(q)
         self._ratio = np.sqrt(q * self.slopes / self.variances)
 
@@ -181,18 +163,27 @@ class QuadratureDual:
         s = np.unique(self._low + (self._high - self._low) * SEEN_AT)
         at = Features(self._activation, s)
         ratio = np.exp(s / 2) * at.slope / at.value
-        pairs: list[tuple[Array, Array]] = []
+        found, expected = [], []
         # steep activations change within 1/√q
         for angle in (min(0.01, math.exp(-self._high / 2)), 0.02, 0.7, 1.9, 3.1):
             theta = np.full((len(s), len(s)), angle)
             w = 2 * np.sin(theta / 2) ** 2
-            distances = self._interpolate(s, s, np.outer(ratio, ratio), w, theta)
-            pairs += zip(distances, self._plane.cosine_distances(at, angle), strict=True)
-        return largest_errors(pairs)
+            found.append(self._interpolate(s, s, np.outer(ratio, ratio), w, theta))
+            expected.append(self._plane.cosine_distances(at, angle))
+        return _largest_errors(np.array(found), np.array(expected))
 
 
 def _moment_error(activation: Activation, q: Array) -> float:
     """Return the largest relative error of `second_moments`, by a rule that fits steeper σ."""
     halvings = 12 + math.ceil(max(0.0, math.log2(q.max()) / 2))
     finer = second_moments(activation, q, order=36, halvings=halvings)
-    return largest_errors([(second_moments(activation, q), finer)])[1]
+    return _largest_errors(second_moments(activation, q), finer)[1]
+
+
+def _largest_errors(found: Array, expected: Array) -> tuple[float, float]:
+    """Return the largest absolute and relative error, infinite where one is not a number."""
+    errors = np.abs(found - expected)
+    with np.errstate(divide="ignore"):
+        ratios = np.divide(errors, expected, out=np.zeros_like(errors), where=errors != 0)
+    absolute, relative = np.nan_to_num([errors.max(), ratios.max()], nan=math.inf, posinf=math.inf)
+    return float(absolute), float(relative)

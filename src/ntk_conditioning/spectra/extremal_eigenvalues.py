@@ -1,17 +1,11 @@
 """Extreme eigenvalues of kernels too large for their whole spectrum, each with an error bound.
 
-λ_max comes from Lanczos iterations with K, λ_min from those with the inverse, applied by two
-triangular solves with the Cholesky factor: without one the small end does not converge. On the host
-the factor takes the place of one triangle of K, so that K and some vectors are all the memory
-needed. Within a residual |K v - λ v| of λ lies an eigenvalue of K (Parlett 1998, "The Symmetric
-Eigenvalue Problem", Theorem 4.5.1); that it is the extreme one rests on the random start.
+λ_max comes from Lanczos iterations with K, λ_min from those with K^-1, by its Cholesky factor.
+Within a residual |K v - λ v| of λ lies an eigenvalue of K (Parlett 1998, "The Symmetric Eigenvalue
+Problem", Theorem 4.5.1); that it is the extreme one rests on the random start.
 
-If Cholesky's method fails, or λ_min is not above the resolution floor τ, the inertia of K - τ I is
-taken from its factorisation L D L^T: by Sylvester's law as many eigenvalues of D are positive as
-eigenvalues of K are above τ. The smallest of those is found by Lanczos iterations, too: roughly
-with this inverse, and then with that of K - σ I for a σ in the middle between the noise and it.
-
-Where eigenvalues crowd at an end, so that Lanczos fails, the whole spectrum is solved for.
+If Cholesky's method fails, or λ_min is not above the resolution floor τ, the factors L D L^T of
+K - τ I tell how many eigenvalues are above τ: as many as D has above 0 (Sylvester's law).
 """
 
 from __future__ import annotations
@@ -60,8 +54,8 @@ def extreme_conditioning(
     Arguments are those of `condition_numbers.conditioning`, but ``k`` may be a tensor: on a GPU it
     is factored there, beside ``k``, which is taken to be symmetric. ``eigenvalues`` and
     ``effective_rank`` of the result are None, and so is ``lambda_min`` if the rank is not full.
-    With ``overwrite``, a ``k`` in the host's memory is destroyed; without, it is copied. If Lanczos
-    does not converge, a warning is logged and all eigenvalues are computed.
+    With ``overwrite``, a ``k`` in the host's memory is destroyed; without, it is copied. If
+    eigenvalues crowd, so that Lanczos fails, a warning is logged and all of them are computed.
 
     Raises:
         KernelError, UnresolvedError: as `condition_numbers.conditioning`.
@@ -128,7 +122,10 @@ def _from_extremes(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float) ->
 
 
 def _smallest_above(matrix: InMemoryMatrix, floor: float) -> tuple[int, float, Vector]:
-    """Return how many eigenvalues are above the floor, and the smallest of them with its vector."""
+    """Return how many eigenvalues are above the floor, and the smallest of them with its vector.
+
+    It is found roughly first, and then from a shift in the middle between the floor and it.
+    """
     shift = floor * (1 + 4 * float(np.finfo(np.float64).eps))  # one that equals the floor is below
     rank = matrix.factor_shifted(shift)
     inverse, _ = _largest(matrix.solve_shifted, matrix.n)

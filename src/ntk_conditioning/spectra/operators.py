@@ -1,11 +1,8 @@
 """The conditioning of kernels as users ask for it, and bounds for those that are never formed.
 
-Lanczos iterations from random vectors give Ritz values: the largest is below λ_max by no more than
-its residual says, the smallest is above λ_min, since it is a Rayleigh quotient. So the ratio of
-both is a lower bound on kappa, and never kappa itself: how much smaller λ_min is, no product tells.
-With their weights the Ritz values are quadrature nodes of the spectral density (stochastic Lanczos
-quadrature; Ubaru, Chen & Saad 2017, "Fast estimation of tr(f(A))"). The Frobenius norm is
-estimated by Hutch++ (Meyer, Musco, Musco & Woodruff 2021, Algorithm 1) of K².
+Lanczos iterations from random vectors give Ritz values, whose ratio is a lower bound on kappa. With
+their weights they are quadrature nodes of the spectral density (stochastic Lanczos quadrature;
+Ubaru, Chen & Saad 2017, "Fast estimation of tr(f(A))").
 """
 
 from __future__ import annotations
@@ -214,7 +211,10 @@ def _density(
 def _frobenius(
     times: Times, n: int, m: int, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return the Frobenius norm with its interval, by Hutch++ of K² with 3 m products."""
+    """Return the Frobenius norm with its interval, by Hutch++ of K² with 3 m products.
+
+    It is Algorithm 1 of Meyer, Musco, Musco & Woodruff (2021).
+    """
     sketch = qr(times(rng.choice([-1.0, 1.0], (n, m))), mode="economic")[0]
     exact = float(np.square(times(sketch)).sum())
     rest = rng.choice([-1.0, 1.0], (n, m))

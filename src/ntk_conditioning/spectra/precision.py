@@ -1,8 +1,7 @@
 """How far float arithmetic resolves kappa: estimates against references in many digits.
 
-A problem is a kernel of a few samples, two of which are at distance delta: the smaller delta, the
-larger kappa. The reference takes the float64 samples and weights as exact numbers; recipes in
-float32 round them first.
+References take the float64 samples and weights as exact numbers; recipes in float32 round them
+first.
 """
 
 import math
@@ -46,6 +45,7 @@ class Problem:
     """A kernel of samples ``x`` (n, d), of which the first two are ``delta`` apart.
 
     It is that of the network ``mlp``, or of the ReLU network of infinite width where there is none.
+    The smaller ``delta``, the larger kappa.
     """
 
     activation: str

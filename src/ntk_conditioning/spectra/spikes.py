@@ -1,7 +1,6 @@
 """The spectrum of a correlation matrix in two parts: the mean direction, and what is beside it.
 
-The distances E_ij = 1 - K_ij of a kernel K = 1 1ᵀ - E keep more digits than its entries where
-samples are close. On vectors that sum to zero it is -E: the centred kernel, or bulk. The mean
+On vectors that sum to zero a kernel K = 1 1ᵀ - E is -E: the centred kernel, or bulk. The mean
 direction has most of the spike, the eigenvalue that grows with the number of samples.
 """
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
-from ntk_conditioning.spectra.labels import kernel_target_alignment, label_spectrum
+from ntk_conditioning.spectra.labels import effective_kappa, kernel_target_alignment, label_spectrum
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Expansion, Linearised
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
@@ -53,19 +53,20 @@ def describe(task: TrainingTask, seed: int, part: Split) -> dict[str, Any]:
     block = generator(seed, "blocks").permutation(len(part.x))[:MOST_SAMPLES]
     f, k = initial_kernel(task, seed, part.x[block], "mean_of_kernels")
     targets = task.loss(torch.float64).codes[part.y[block]].numpy()
-    spectrum, labels = conditioning(k), label_spectrum(k, targets - f)
-    resolved = labels.effective_kappa * spectrum.resolution_floor < spectrum.lambda_max
+    spectrum, (eigenvalues, energy) = conditioning(k), label_spectrum(k, targets - f)
+    effective = effective_kappa(eigenvalues, energy)
+    resolved = effective * spectrum.resolution_floor < spectrum.lambda_max
     ranks = np.unique(np.geomspace(1, len(k), RANKS).round().astype(np.int64))
     return {
         "kernel_n": len(k),
         "lambda_max": spectrum.lambda_max,
         "kappa": spectrum.kappa,
-        "effective_kappa": labels.effective_kappa if resolved else None,
+        "effective_kappa": effective if resolved else None,
         "alignment": kernel_target_alignment(k, targets),
         "critical_learning_rate": 2 * len(k) / spectrum.lambda_max,
         "ranks": ranks.astype(float).tolist(),
-        "eigenvalues": labels.eigenvalues[ranks - 1].tolist(),
-        "label_energy": np.cumsum(labels.energy)[ranks - 1].tolist(),
+        "eigenvalues": eigenvalues[ranks - 1].tolist(),
+        "label_energy": np.cumsum(energy)[ranks - 1].tolist(),
     }
 
 

@@ -105,31 +105,6 @@ def test_pairs_on_two_sides_of_a_kink(activation):
     assert assert_exact(mlp, x1, x1 + 3e-9 * normal, rel=1e-12)[0] > 1e-3
 
 
-@given(seed=st.integers(0, 99), c=st.floats(1e-3, 1e3), depth=st.integers(0, 4))
-def test_angles_are_symmetric_and_free_of_scale(seed, c, depth):
-    mlp, x1 = network(depth=depth, seed=seed), inputs(3, seed=seed)
-    x2 = turned(x1, 1e-3, seed=seed + 1)
-    angles = pair_angle(mlp, x1, x2)
-    torch.testing.assert_close(pair_angle(mlp, x2, x1), angles, rtol=1e-11, atol=0)
-    torch.testing.assert_close(pair_angle(mlp, c * x1, x2), angles, rtol=1e-11, atol=0)
-    assert pair_angle(mlp, x1, x1).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("activation", "scale"),
-    [*itertools.product(["relu", "gelu"], [1e-30, 1e30]), ("tanh", 1.0), ("tanh", 1e4)],
-)
-def test_smallest_of_all_pairs_is_found_at_any_scale(activation, scale):
-    mlp, x = network(activation=activation), scale * inputs(8)
-    pairs = list(itertools.combinations(range(8), 2))
-    expected = dict(zip(pairs, exact_angles(mlp, x, pairs), strict=True))
-    found = min_angle(mlp, x, tile=5)
-    assert (found.i, found.j) == min(expected, key=expected.__getitem__)
-    assert found.angle == pytest.approx(min(expected.values()), rel=1e-12)
-    assert (found.duplicates, found.error) == (0, None)
-    assert found.degrees == pytest.approx(math.degrees(found.angle))
-
-
 def test_candidates_beyond_the_bound_are_computed_on_the_way(monkeypatch):
     mlp, x = network(depth=1), turned(inputs(1).repeat(30, 1), 1e-8)
     expected = min_angle(mlp, x, tile=4)
@@ -263,26 +238,34 @@ def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
     assert found["finite"].candidates < 10 * len(x)
 
 
-NEAR_DUPLICATES = {
+SAMPLES = {
     "one": lambda x, other: x[:1] + 1e-9 * other,
     "two": lambda x, other: x[torch.arange(len(x)) % 2] + 1e-9 * other,
     "of sizes 1e-9 and 1e-13": lambda x, other: (
         x[:1] + 1e-9 * torch.cat([other[:5], 1e-4 * other[5:]])
     ),
     "norms": lambda x, other: (x[:1] + 1e-9 * other) * torch.logspace(-1, 1, len(x)).unsqueeze(1),
+    "scale 1e-30": lambda x, other: 1e-30 * x,
+    "scale 1e30": lambda x, other: 1e30 * x,
+    "scale 1": lambda x, other: x,
+    "scale 1e4": lambda x, other: 1e4 * x,
 }
+CASES = [*itertools.product([("relu", 0), ("relu", 3), ("tanh", 2)], [*SAMPLES][:4])]
+CASES += itertools.product([("relu", 2), ("gelu", 2)], ["scale 1e-30", "scale 1e30"])
+CASES += itertools.product([("tanh", 2)], ["scale 1", "scale 1e4"])
 
 
-@pytest.mark.parametrize("kind", NEAR_DUPLICATES)
-@pytest.mark.parametrize(("activation", "depth"), [("relu", 0), ("relu", 3), ("tanh", 2)])
-def test_of_near_duplicates_the_smallest_is_that_of_60_digits(activation, depth, kind):
-    mlp = network(depth=depth, activation=activation)
-    x = NEAR_DUPLICATES[kind](inputs(10), inputs(10, seed=2))
+@pytest.mark.parametrize(("layers", "kind"), CASES)
+def test_the_smallest_of_all_pairs_is_that_of_60_digits(layers, kind):
+    mlp = network(activation=layers[0], depth=layers[1])
+    x = SAMPLES[kind](inputs(10), inputs(10, seed=2))
     pairs = list(itertools.combinations(range(10), 2))
     expected = dict(zip(pairs, exact_angles(mlp, x, pairs), strict=True))
-    found = min_angle(mlp, x)
+    found = min_angle(mlp, x, tile=5)
     assert (found.i, found.j) == min(expected, key=expected.__getitem__)
-    assert found.angle == pytest.approx(min(expected.values()), abs=0, rel=1e-9)
+    rel = 1e-12 if kind.startswith("scale") else 1e-9
+    assert found.angle == pytest.approx(min(expected.values()), abs=0, rel=rel)
+    assert (found.duplicates, found.error) == (0, None)
 
 
 def test_gradients_whose_squares_lose_digits_are_refused():

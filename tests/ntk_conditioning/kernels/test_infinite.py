@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy import stats
 
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite, infinite_network
 from ntk_conditioning.kernels.infinite import InfiniteNetwork, SamplesError, UnresolvedKernelError
+from ntk_conditioning.kernels.infinite_network import ScaleError
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import (
     erf_layer,
     exact_extremes,
     exact_gram,
+    infinite_kernels,
     normalized_relu_layer,
     theorem_4_4,
 )
@@ -33,20 +36,6 @@ def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray
 
 def to_float(matrix: mpmath.matrix) -> np.ndarray:
     return np.array(matrix.tolist(), dtype=np.float64)
-
-
-def covariance_recursion(x: np.ndarray, depth: int, layer) -> mpmath.matrix:
-    """Return the NTK by its textbook recursion; ``layer`` maps (Σ_ii, Σ_jj, Σ_ij) to Σ', dΣ'."""
-    sigma = exact_gram(x)
-    theta, n = sigma.copy(), len(x)
-    for _ in range(depth):
-        after, slopes = mpmath.zeros(n), mpmath.zeros(n)
-        for i, j in itertools.product(range(n), repeat=2):
-            after[i, j], slopes[i, j] = layer(sigma[i, i], sigma[j, j], sigma[i, j], i == j)
-        for i, j in itertools.product(range(n), repeat=2):
-            theta[i, j] = after[i, j] + theta[i, j] * slopes[i, j]
-        sigma = after
-    return theta
 
 
 @pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-13)])
@@ -95,7 +84,7 @@ def test_unequal_norms_are_right_and_near_duplicates_keep_their_digits(name, lay
     x = samples(5, 4, spread=1.0)
     x[1] = (1 + 3e-6) * (x[0] + 1e-6 * x[2])
     with mpmath.workdps(60):
-        k = covariance_recursion(x, 3, layer)
+        k = infinite_kernels(x, 3, layer)[1]
         angle = float(mpmath.acos(k[0, 1] / mpmath.sqrt(k[0, 0] * k[1, 1])))
     expected, found = to_float(k), infinite.ntk(x, depth=3, activation=name)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * expected.max())
@@ -104,35 +93,23 @@ def test_unequal_norms_are_right_and_near_duplicates_keep_their_digits(name, lay
     assert angles[0, 1] == pytest.approx(angle, rel=1e-8)
 
 
-def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def plain_ntk(x: np.ndarray, name: str) -> np.ndarray:
+    """Return the NTK at depth 1 of samples of one norm by quadrature, on panels halved towards 0."""
+    sigma, covariance = activations.get(name), x @ x.T
+    positive = np.concatenate([2.0 ** np.arange(-40, 1), np.arange(1.25, 13, 0.25)])
+    edges = np.concatenate([-positive[::-1], [0.0], positive])
     nodes, weights = np.polynomial.legendre.leggauss(14)
     half = np.diff(edges)[:, None] / 2
-    return (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
-
-
-def plain_ntk(x: np.ndarray, depth: int, name: str, *, halvings: int) -> np.ndarray:
-    """Return the NTK with every expectation by product quadrature, on panels halved towards 0."""
-    sigma = activations.get(name)
-    positive = np.concatenate([2.0 ** np.arange(-halvings, 1), np.arange(1.25, 13, 0.25)])
-    u, weights = panels(np.concatenate([-positive[::-1], [0.0], positive]))
-    mass = weights * np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
-    covariance = theta = x @ x.T
-    for _ in range(depth):
-        norms = np.sqrt(np.diag(covariance))
-        values = [
-            sigma.gain * np.stack([function(norm * u) for norm in norms])
-            for function in (sigma.values, sigma.slopes)
-        ]
-        after, slopes = (np.diag(f**2 @ mass) for f in values)
-        for i, j in itertools.combinations(range(len(x)), 2):
-            cosine = covariance[i, j] / (norms[i] * norms[j])
-            sine = math.sqrt(1 - cosine**2)
-            inner = (u - cosine * u[:, None]) / sine
-            density = np.exp(-(inner**2) / 2) / (sine * math.sqrt(2 * math.pi))
-            for result, f in zip((after, slopes), values, strict=True):
-                result[i, j] = result[j, i] = (mass * f[i]) @ (density @ (weights * f[j]))
-        theta, covariance = after + theta * slopes, after
-    return theta
+    u, weights = (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+    square, mass = covariance[0, 0], weights * stats.norm.pdf(u)
+    values, slopes = (sigma.gain * f(math.sqrt(square) * u) for f in (sigma.values, sigma.slopes))
+    k = np.full(covariance.shape, (values**2 + square * slopes**2) @ mass)
+    for i, j in itertools.combinations(range(len(x)), 2):
+        cosine = covariance[i, j] / square
+        conditional = weights * stats.norm.pdf(u, cosine * u[:, None], math.sqrt(1 - cosine**2))
+        after, slope = ((mass * f) @ (conditional @ f) for f in (values, slopes))
+        k[i, j] = k[j, i] = after + covariance[i, j] * slope
+    return k
 
 
 rows = st.integers(0, 2**32 - 1).map(lambda seed: samples(7, 4, seed=seed, spread=1.0))
@@ -315,7 +292,7 @@ def assert_within_its_error(found, angles, *, error):
 def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
     x = scale * np.random.default_rng(0).standard_normal((5, 6))
     with mpmath.workdps(150):
-        erf = exact_degrees(covariance_recursion(x, 2, erf_layer), 5)
+        erf = exact_degrees(infinite_kernels(x, 2, erf_layer)[1], 5)
         relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2), 5)
     for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
         assert_within_its_error(
@@ -338,7 +315,7 @@ def test_errors_of_quadrature_hold(name, scale, error):
     x = np.random.default_rng(0).standard_normal((3, 6))
     x *= scale / np.linalg.norm(x, axis=1)[:, None]
     found = infinite.min_angle(x, depth=1, activation=name)
-    angles = exact_degrees(plain_ntk(x, 1, name, halvings=40), 3)
+    angles = exact_degrees(plain_ntk(x, name), 3)
     assert_within_its_error(found, angles, error=error)
 
 
@@ -352,25 +329,27 @@ def test_tiny_angles_have_errors_of_their_size():
 
 
 @pytest.mark.parametrize(
-    ("x", "x2", "depth", "error", "message"),
+    ("x", "options", "error", "message"),
     [
-        (np.ones(3), None, 1, SamplesError, r"shape \(3,\)"),
-        (np.ones((0, 3)), None, 1, SamplesError, r"shape \(0, 3\)"),
-        ([[1.0, math.nan]], None, 1, SamplesError, "not a number"),
-        (np.ones((2, 3)) * 1j, None, 1, SamplesError, "complex128"),
-        ([[1.0], [1.0, 2.0]], None, 1, ValueError, "inhomogeneous shape"),
-        (np.ones((2, 3)), np.ones((2, 4)), 1, SamplesError, "3 features and x2 4"),
-        (np.ones((2, 3)), None, -1, SamplesError, "-1 is negative"),
-        ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], None, 1, ZeroRowError, "row 1"),
+        (np.ones(3), {}, SamplesError, r"shape \(3,\)"),
+        (np.ones((0, 3)), {}, SamplesError, r"shape \(0, 3\)"),
+        ([[1.0, math.nan]], {}, SamplesError, "not a number"),
+        (np.ones((2, 3)) * 1j, {}, SamplesError, "complex128"),
+        ([[1.0], [1.0, 2.0]], {}, ValueError, "inhomogeneous shape"),
+        ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], {}, ZeroRowError, "row 1"),
+        (np.ones((2, 3)), {"x2": np.ones((2, 4))}, SamplesError, "3 features and x2 4"),
+        (np.ones((2, 3)), {"depth": -1}, SamplesError, "-1 is negative"),
+        ([[1.0]], {"branch_scale": -1.0}, ScaleError, "branch_scale is -1"),
+        ([[1.0]], {"bias_scale": math.inf}, ScaleError, "bias_scale is inf"),
+        ([[1e150]], {"branch_scale": 1e10}, UnresolvedKernelError, "not finite"),
     ],
-    ids=["vector", "empty", "nan", "complex", "ragged", "features", "depth", "zero"],
 )
-def test_what_is_no_sample_matrix_is_refused(x, x2, depth, error, message):
+def test_what_has_no_kernel_is_refused(x, options, error, message):
     with pytest.raises(error, match=message):
-        infinite.ntk(x, x2, depth=depth, activation="relu")
-    if x2 is None and depth > 0:
+        infinite.ntk(x, **{"depth": 1, "activation": "relu"} | options)
+    if not options:
         with pytest.raises(error, match=message):
-            infinite.min_angle(x, depth=depth, activation="gelu")
+            infinite.min_angle(x, depth=1, activation="gelu")
 
 
 ALL, ONE = slice(None), slice(1, 2)  # rows
