@@ -19,7 +19,7 @@ from ntk_conditioning.angles.pairs import require_directions
 from ntk_conditioning.kernels.infinite_network import InfiniteNetwork
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.condition_numbers import EPS, growth, resolution_floor, resolved_ratio
-from ntk_conditioning.spectra.labels import LabelSpectrum
+from ntk_conditioning.spectra.labels import effective_kappa
 from ntk_conditioning.training.prediction import predicted_steps
 
 Array = NDArray[np.float64]
@@ -38,7 +38,7 @@ class Repaired:
 
     ``place`` is `NOTHING`, `SAMPLES` or `KERNEL`; ``directions`` counts those that are removed.
     ``kappa`` is None where its error may exceed 1. ``effective_kappa`` is that of the
-    directions in which labels lie, see `LabelSpectrum`; steps are until the loss is at most one
+    directions in which labels lie, see `labels`; steps are until the loss is at most one
     half, one tenth and one hundredth of its first value, None where it never is.
     """
 
@@ -130,7 +130,7 @@ def _repaired(place: str, repair: str, directions: int, values: Array, squares: 
     resolved = np.where(values > resolution_floor(n, largest, EPS), values, 0.0)
     effective, steps = math.inf, [math.inf] * len(SHARES)
     if squares.any():
-        effective = LabelSpectrum(resolved[::-1], squares[::-1] / squares.sum()).effective_kappa
+        effective = effective_kappa(resolved[::-1], squares[::-1] / squares.sum())
         descent: Any = {"rate": 1 / largest, "n": 1}
         steps = [predicted_steps(resolved, squares, **descent, share=share) for share in SHARES]
     kappa, _ = resolved_ratio((largest, error), (float(values[0]), error))
