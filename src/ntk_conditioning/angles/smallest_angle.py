@@ -1,14 +1,9 @@
 """Smallest angle between the gradients of any two samples, without an (n, n) array.
 
-A gradient is a vector of blocks, one for each layer: the outer product of its delta and alpha. All
-pairs are screened by their cosines, in float32 and a tile of pairs at a time, block by block. After
-some blocks the cosine of two unit gradients g and h is at most, by Cauchy and Schwarz,
-
-    <g, h> over these blocks + |g| |h| over the other blocks,
-
-and most pairs are out of the question before the last layer. Those whose cosine is as near to the
-largest as its rounding are computed in float64, and those that even this cannot order, such as near
-duplicates, by the accurate formula of `pair_angle`.
+All pairs are screened by their cosines in float32, layer by layer: after some layers that of two
+unit gradients g and h is at most <g, h> over these + |g| |h| over the others, and most pairs are out
+of the question. Those whose cosine is as near to the largest as its rounding are computed in
+float64, and those that even this cannot order by the accurate formula of `pair_angle`.
 """
 
 import math

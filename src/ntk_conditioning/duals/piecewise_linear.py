@@ -67,12 +67,8 @@ class PiecewiseLinearDual:
         E σ'(u)σ'(v) at 0 less that at θ = ∫ g(t) dt,
         E σ(u)σ(v) at 0 less that at θ = √(q q') (w E σ'(√q z)σ'(√q' z) - ∫ (cos t - cos θ) g dt),
 
-    both over t from 0 to θ. At small angles nothing cancels: there terms of different kinks vanish
-    like exp(-1/θ²). For one kink and norm the first is twice Owen's T function of h and tan(θ/2).
-    What w' and h are at θ = 0 is half the squared distance between the normalised σ(√q z), or
-    σ'(√q z), of one z.
-
-    For an odd σ, h changes by π - θ near θ = π, of which a w near 2 keeps half of the digits.
+    both over t from 0 to θ. At θ = 0, w' and h are half the squared distance between the
+    normalised σ(√q z), or σ'(√q z), of one z. So nothing cancels at small angles.
     """
 
     error = relative_error = 0.0

@@ -1,8 +1,7 @@
-"""Inner products of gradients of many samples, a tile at a time, in bounded memory.
+"""Inner products of gradients of many samples, in bounded memory.
 
-Samples are divided into panels. The gradients of two panels are held at once, and the pairs between
-them are computed in tiles. If the memory allows, one panel holds all samples, and every gradient is
-computed once.
+The gradients of two panels of samples are held at once, and the pairs between them are computed in
+tiles. If the memory allows, one panel holds all samples, and every gradient is computed once.
 """
 
 import math
@@ -23,7 +22,6 @@ from ntk_conditioning.networks.mlp import MLP, GradientFactors
 TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
 #: The same where every thread of a CPU has its own tiles, and the fewest that a thread needs.
 PIECE, LEAST_PIECES = (128, 1024), 4
-
 
 _LOCK = Lock()
 _INSIDE: list[bool] = []  # for each block of `full_precision` that runs, whether it allows TF32

@@ -1,8 +1,6 @@
 """Fully connected networks in the NTK parameterisation, and their gradients in factored form.
 
-Depth L counts hidden layers. There are no biases, every weight is N(0, 1), the factor
-gain/sqrt(m_l) stands after layer l and the input is not divided by sqrt(d)
-(liu2023relu, Eqs. 1 and 3):
+With L hidden layers, weights N(0, 1) and no biases (liu2023relu, Eqs. 1 and 3),
 
     alpha_0 = x,   z_l = W_l alpha_(l-1),   alpha_l = gain/sqrt(m_l) sigma(z_l),
     f(x) = W_(L+1) alpha_L.

@@ -1,13 +1,10 @@
 """Networks of torch's modules, by name: see `architectures.MODELS`.
 
-A network is a body, which makes the last hidden representation, and a head, which makes the outputs
-of it. Weights come from a NumPy generator: one seed gives one network on every device, and torch's
-own generator is not touched.
-
-Those of agarwal2021deep's experiments, fc and resnet, and vit are in the standard parameterisation;
-docs/agarwal2021deep.md says what we chose where the paper is silent. The others have the NTK
-parameterisation of `networks.mlp`: all weights and biases are N(0, 1), and the factors stand in the
-forward pass. Depth L counts hidden layers, of a resnet all layers, of vit blocks.
+Weights come from a NumPy generator: one seed gives one network on every device. fc, resnet and vit
+are in the standard parameterisation; docs/agarwal2021deep.md says what we chose where the paper is
+silent. The others have the NTK parameterisation of `networks.mlp`: all weights and biases are
+N(0, 1), and the factors stand in the forward pass. Depth L counts hidden layers, of a resnet all
+layers, of vit blocks.
 """
 
 import math

@@ -12,9 +12,8 @@ def has_batch_norm(module: nn.Module) -> bool:
 def freeze_statistics(module: nn.Module, x: Tensor) -> None:
     """Put a module into evaluation mode, its batch norms with the statistics of ``x`` (n, ...).
 
-    A network at initialisation has no running statistics yet: in evaluation mode its batch norms
-    would do nothing. Each layer gets the means and the (unbiased) variances of what it sees of
-    these samples; gradients through them are not taken.
+    These are the means and (unbiased) variances of what each layer sees of the samples; a network
+    at initialisation has none yet.
 
     >>> import torch
     >>> norm = nn.BatchNorm1d(1, dtype=torch.float64)
