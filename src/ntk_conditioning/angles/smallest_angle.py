@@ -1,8 +1,8 @@
 """Smallest angle between the gradients of any two samples, without an (n, n) array.
 
 All pairs are screened by their cosines in float32, layer by layer: after some layers that of two
-unit gradients g and h is at most <g, h> over these + |g| |h| over the others, and most pairs are out
-of the question. Those whose cosine is as near to the largest as its rounding are computed in
+unit gradients g and h is at most <g, h> over these + |g| |h| over the others, and most pairs are
+out of the question. Those whose cosine is as near to the largest as rounding are computed in
 float64, and those that even this cannot order by the accurate formula of `pair_angle`.
 """
 

@@ -64,14 +64,15 @@ def test_what_does_not_hold_is_named(function, derivative, flags, message):
 
 
 def test_kinks_cause_a_known_error_where_norms_differ_unless_all_is_straight_between():
-    straight = Activation("mine", lambda z: (z - 0.5).clamp(0), step, kinks=(0.5,))
+    functions = lambda z: 2 * (z - 0.5).clamp(0) + 6, lambda z: 2 * step(z)
+    straight = Activation("mine", *functions, kinks=(0.5,), shifted_relu=ShiftedReLU(2, 0.5, 3))
     curved = Activation(
         "mine",
-        lambda z: z.tanh() + straight.function(z),
+        lambda z: z.tanh() + (z - 0.5).clamp(0),
         lambda z: slope(z) + step(z),
         kinks=(0.5,),
     )
-    for mine in (straight, curved):
+    for mine in (straight, curved, activations.normalized(straight)):
         require_sound(mine)
     one_norm, different_norms = dual_errors(curved)
     assert one_norm < 1e-13
@@ -87,7 +88,7 @@ def test_kinks_cause_a_known_error_where_norms_differ_unless_all_is_straight_bet
     )
     require_sound(unlucky)
     assert dual_errors(unlucky)[0] < 1e-13
-    moved = Activation("mine", straight.function, step, shifted_relu=ShiftedReLU(1, 0.4, 0))
+    moved = replace(straight, shifted_relu=ShiftedReLU(2, 0.4, 3))
     with pytest.raises(ActivationError, match="shifted_relu does not hold at z = "):
         require_sound(moved)
     assert np.isfinite(curved.gain)

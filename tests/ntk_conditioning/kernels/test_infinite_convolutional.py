@@ -10,9 +10,9 @@ from mpmath import mpf
 from scipy import stats
 
 from ntk_conditioning.angles.pairs import ZeroRowError
-from ntk_conditioning.kernels import infinite, infinite_convolutional
+from ntk_conditioning.kernels import infinite_convolutional
 from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
-from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels, ntk
+from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import erf_layer, normalized_relu_layer, relu_layer
@@ -94,20 +94,6 @@ def test_taps_that_reach_over_the_whole_image_and_single_ones(pooling):
         (found,) = kernels(x, depths=[2], **options)
         for k, expected in zip((found.nngp, found.ntk), exact, strict=True):
             np.testing.assert_allclose(k, expected, rtol=0, atol=1e-14 * expected.max())
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("name", ["relu", "erf"])
-def test_single_pixels_are_fully_connected_and_depth_0_is_linear(name, pooling):
-    x = images(6, 4, 1, 1)
-    found = kernels(x, depths=[3], activation=name, pooling=pooling, kernel_size=1)[0]
-    layer = infinite.InfiniteNetwork(x[:, :, 0, 0], depth=3, activation=name)
-    for k, expected in ((found.nngp, layer.nngp), (found.ntk, layer.ntk)):
-        np.testing.assert_allclose(k, expected, rtol=0, atol=1e-13 * expected.max())
-    x = images(6, 2, 3, 5)
-    flat = x.mean((2, 3)) if pooling == "average" else x.reshape(6, -1) / math.sqrt(15)
-    k = ntk(x, depth=0, activation=name, pooling=pooling)
-    np.testing.assert_allclose(k, flat @ flat.T, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

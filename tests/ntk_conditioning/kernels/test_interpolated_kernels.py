@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.kernels.interpolated_kernels import ntk_distances, tables
 from ntk_conditioning.networks import activations
 
@@ -22,18 +21,6 @@ def test_a_table_is_within_its_error_at_all_scales(name):
             assert np.abs(table(w[part]) - exact[part]).max() <= table.error(w[part])
         inner = (w > 1e-6) & (w < 1.9)
         np.testing.assert_allclose(table(w[inner]), exact[inner], rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["relu", "tanh"])
-def test_a_table_is_the_kernel_of_samples(name):
-    x = np.random.default_rng(1).standard_normal((20, 5))
-    x /= np.linalg.norm(x, axis=1)[:, None]
-    w = (1 - x @ x.T)[np.triu_indices(20, 1)]
-    functions = tables(activations.get(name), DEPTHS)
-    for kernels in along_depth(x, depths=DEPTHS, activation=name):
-        table = functions[kernels.depth]
-        off = np.abs(table(w) - kernels.ntk.distances).max()
-        assert off <= table.error(w, 1e-15) + kernels.ntk.error < 1e-10
 
 
 def test_distances_of_0_stay_0_and_their_errors_are_told():

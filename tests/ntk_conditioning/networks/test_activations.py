@@ -10,7 +10,7 @@ from scipy import stats
 from torch.nn import functional
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import Activation, ActivationError, ShiftedReLU, get
+from ntk_conditioning.networks.activations import Activation, ActivationError, get
 from ntk_conditioning.networks.user_files import PluginError
 
 SHIFTED = get("normrelu").shifted_relu  # its scale and offset follow from mean and variance
@@ -71,15 +71,6 @@ def test_normalized_activations_have_mean_0_and_variance_1(name):
     assert gaussian_expectation(sigma.function) == pytest.approx(0, abs=1e-13)
     assert gaussian_expectation(lambda z: sigma.function(z) ** 2) == pytest.approx(1, rel=1e-12)
     assert sigma.gain == 1
-
-
-def test_a_normalized_shifted_relu_is_the_one_that_it_states():
-    functions = lambda z: 2 * (z - 0.5).relu() + 6, lambda z: 2 * (z > 0.5).to(z.dtype)
-    given = Activation("mine", *functions, kinks=(0.5,), shifted_relu=ShiftedReLU(2, 0.5, 3))
-    sigma, z = activations.normalized(given), np.linspace(-3, 3, 13)
-    scale, kink, offset = sigma.shifted_relu
-    stated = scale * (np.maximum(z - kink, 0) + offset)
-    np.testing.assert_allclose(sigma.values(z), stated, rtol=0, atol=1e-13)
 
 
 def test_quadrature_and_checks_heed_kinks_anywhere():

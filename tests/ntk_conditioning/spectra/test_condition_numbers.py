@@ -10,7 +10,6 @@ import torch
 import ntk_conditioning
 from ntk_conditioning import condition
 from ntk_conditioning.spectra.condition_numbers import (
-    Conditioning,
     KernelError,
     conditioning,
     conditioning_from_factor,
@@ -177,15 +176,9 @@ def test_errors_of_larger_kernels_contain_it_too(n):
     assert abs(found.lambda_min - 1) <= found.lambda_min_error
 
 
-def test_a_tensor_and_an_array_give_the_numbers_of_the_spectrum():
+def test_a_tensor_gives_the_numbers_of_its_spectrum():
     k = np.diag([5.0, 2.0, 1.0])
-    expected = conditioning(k)
-    for given in (k, torch.from_numpy(k).requires_grad_()):
-        numbers = condition(given)
-        assert isinstance(numbers, Conditioning)
-        assert (numbers.kappa, numbers.resolution_floor) == (5, expected.resolution_floor)
-        assert repr(numbers).startswith("kappa 5, known to ")
-        assert "rank 3 of 3" in repr(numbers)
+    assert condition(torch.from_numpy(k).requires_grad_()) == conditioning(k)
 
 
 def test_what_is_not_resolved_is_said():
