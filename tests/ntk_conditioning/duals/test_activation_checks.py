@@ -64,8 +64,8 @@ def test_what_does_not_hold_is_named(function, derivative, flags, message):
 
 
 def test_kinks_cause_a_known_error_where_norms_differ_unless_all_is_straight_between():
-    functions = lambda z: 2 * (z - 0.5).clamp(0) + 6, lambda z: 2 * step(z)
-    straight = Activation("mine", *functions, kinks=(0.5,), shifted_relu=ShiftedReLU(2, 0.5, 3))
+    functions = lambda z: 2 * (z - 0.5).clamp(0) + 0.2, lambda z: 2 * step(z)
+    straight = Activation("mine", *functions, kinks=(0.5,), shifted_relu=ShiftedReLU(2, 0.5, 0.1))
     curved = Activation(
         "mine",
         lambda z: z.tanh() + (z - 0.5).clamp(0),
@@ -88,7 +88,7 @@ def test_kinks_cause_a_known_error_where_norms_differ_unless_all_is_straight_bet
     )
     require_sound(unlucky)
     assert dual_errors(unlucky)[0] < 1e-13
-    moved = replace(straight, shifted_relu=ShiftedReLU(2, 0.4, 3))
+    moved = replace(straight, shifted_relu=ShiftedReLU(2, 0.4, 0.1))
     with pytest.raises(ActivationError, match="shifted_relu does not hold at z = "):
         require_sound(moved)
     assert np.isfinite(curved.gain)
