@@ -92,6 +92,9 @@ def normalized_relu_layer(q, q2, c, same=False):
     return centred / variance, slope / 2 / variance
 
 
+LAYERS = {"relu": relu_layer, "erf": erf_layer, "normalized_relu": normalized_relu_layer}
+
+
 def infinite_kernels(x, depth, layer, *, branch_scale=None, bias_scale=0.0):
     """Return NNGP and NTK of infinite width by their recursion, in mpmath's digits.
 

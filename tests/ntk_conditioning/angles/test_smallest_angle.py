@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_conditioning.angles import smallest_angle as min_angle_module
+from ntk_conditioning.angles.directions import angles_between
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError, pair_angle
 from ntk_conditioning.angles.smallest_angle import (
     NonFiniteGradientError,
@@ -41,6 +42,18 @@ def exact_angles(mlp, x, pairs):
         chord, total = (mpmath.fsum((a + sign * b) ** 2 for a, b in both) for sign in (-1, 1))
         angles.append(float(2 * mpmath.atan2(mpmath.sqrt(chord), mpmath.sqrt(total))))
     return angles
+
+
+@pytest.mark.parametrize("delta", [1.0, 1e-8, 1e-15])
+@pytest.mark.parametrize("ratio", [1.0, -1.7, 1e-150])
+def test_angles_between_rows_are_those_of_60_digits(ratio, delta):
+    x = np.random.default_rng(0).standard_normal((3, 6))
+    x[1] = ratio * (x[0] + delta * x[2])
+    with mpmath.workdps(60):
+        a, b = (mpmath.matrix([mpmath.mpf(float(value)) for value in row]) for row in x[:2])
+        lengths = mpmath.norm(a) * mpmath.norm(b)
+        expected = float(mpmath.acos(mpmath.fdot(a, b) / lengths))
+    assert float(angles_between(x[:1], x[1:2])[0]) == pytest.approx(expected, rel=4e-15)
 
 
 def assert_exact(mlp, x1, x2, *, rel):

@@ -18,11 +18,10 @@ from ntk_conditioning.kernels.infinite import InfiniteNetwork, SamplesError, Unr
 from ntk_conditioning.kernels.infinite_network import ScaleError
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import (
-    erf_layer,
+    LAYERS,
     exact_extremes,
     exact_gram,
     infinite_kernels,
-    normalized_relu_layer,
     theorem_4_4,
 )
 
@@ -77,14 +76,12 @@ def test_gradients_have_norm_squared_l_plus_1_and_linear_ones_the_angles_of_inpu
         np.testing.assert_allclose(linear, inputs, rtol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"), [("erf", erf_layer), ("normalized_relu", normalized_relu_layer)]
-)
-def test_unequal_norms_are_right_and_near_duplicates_keep_their_digits(name, layer):
+@pytest.mark.parametrize("name", ["erf", "normalized_relu"])
+def test_unequal_norms_are_right_and_near_duplicates_keep_their_digits(name):
     x = samples(5, 4, spread=1.0)
     x[1] = (1 + 3e-6) * (x[0] + 1e-6 * x[2])
     with mpmath.workdps(60):
-        k = infinite_kernels(x, 3, layer)[1]
+        k = infinite_kernels(x, 3, LAYERS[name])[1]
         angle = float(mpmath.acos(k[0, 1] / mpmath.sqrt(k[0, 0] * k[1, 1])))
     expected, found = to_float(k), infinite.ntk(x, depth=3, activation=name)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * expected.max())
@@ -288,7 +285,7 @@ def assert_within_its_error(found, angles, *, error):
 def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
     x = scale * np.random.default_rng(0).standard_normal((5, 6))
     with mpmath.workdps(150):
-        erf = exact_degrees(infinite_kernels(x, 2, erf_layer)[1], 5)
+        erf = exact_degrees(infinite_kernels(x, 2, LAYERS["erf"])[1], 5)
         relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2), 5)
     for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
         assert_within_its_error(

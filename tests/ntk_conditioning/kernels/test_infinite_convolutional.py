@@ -15,10 +15,9 @@ from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelErro
 from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
-from tests.ntk_conditioning.references import erf_layer, normalized_relu_layer, relu_layer
+from tests.ntk_conditioning.references import LAYERS
 
 POOLINGS = ("none", "average")
-LAYERS = {"relu": relu_layer, "erf": erf_layer, "normalized_relu": normalized_relu_layer}
 
 
 def images(n: int, *shape: int, seed: int = 0) -> np.ndarray:
@@ -89,7 +88,7 @@ def test_taps_that_reach_over_the_whole_image_and_single_ones(pooling):
     x = images(3, 1, 2, 3)
     for taps in (1, 5):
         with mpmath.workdps(40):
-            exact = slow_kernels(x, 2, relu_layer, pooling=pooling, taps=taps)
+            exact = slow_kernels(x, 2, LAYERS["relu"], pooling=pooling, taps=taps)
         options = {"activation": "relu", "pooling": pooling, "kernel_size": taps}
         (found,) = kernels(x, depths=[2], **options)
         for k, expected in zip((found.nngp, found.ntk), exact, strict=True):

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from ntk_conditioning.kernels.infinite import nngp, ntk
-from tests.ntk_conditioning.references import (
-    erf_layer,
-    infinite_kernels,
-    normalized_relu_layer,
-    relu_layer,
-)
-
-LAYERS = {"relu": relu_layer, "erf": erf_layer, "normalized_relu": normalized_relu_layer}
+from tests.ntk_conditioning.references import LAYERS, infinite_kernels
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -24,7 +24,7 @@ def test_energy_sums_to_one_and_is_that_of_the_eigenvectors():
 
 def test_the_effective_condition_number_sees_only_where_labels_are():
     kernel = np.diag([100.0, 10.0, 1e-9])
-    assert effective_kappa(*label_spectrum(kernel, np.array([[1.0], [1.0], [0.0]]))) == 10
+    assert effective_kappa(*label_spectrum(kernel, np.array([[1.0], [1.0], [0.01]]))) == 10
     assert effective_kappa(*label_spectrum(kernel, np.array([[1.0], [1.0], [1.0]]))) > 1e10
 
 
