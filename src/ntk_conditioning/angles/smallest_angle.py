@@ -31,7 +31,6 @@ from ntk_conditioning.networks.mlp import (
     linear_map,
 )
 
-TILE = (512, 2048)  # rows and columns of a tile on a CPU
 MEMORY = 2**32  # bytes that gradients may take in a search, by default
 EXACT_AT_ONCE = 1024  # samples whose gradients are in float64 before they are rounded
 MOST_WAITING = 1 << 18  # pairs that may wait for float64
@@ -81,12 +80,10 @@ def min_angle(
     first = torch.from_numpy(duplicates.first).to(x.device)
     n = len(first)
     gradients = _UnitGradients(mlp.to(torch.float64), (x if n == len(x) else x[first]).double())
-    usual = TILE if x.device.type == "cpu" else gradient_tiles.tile_shape(x.device)
-    rows, columns = (tile, tile) if tile else usual
+    rows, columns = (tile, tile) if tile else gradient_tiles.tile_shape(x.device)
     shape = min(rows, n), min(columns, n)
-    row_bytes = gradients.row_bytes
-    size = gradient_tiles.panel_rows(n, row_bytes=row_bytes, memory=memory, least=shape[0])
-    panels = Panels(n, size, gradients.rounded)
+    options = {"row_bytes": gradients.row_bytes, "memory": memory, "least": shape[0]}
+    panels = Panels(n, gradient_tiles.panel_rows(n, **options), gradients.rounded)
     with gradient_tiles.full_precision():
         for number in range(len(panels.spans)):
             panels[number]  # computes its norms
