@@ -112,7 +112,7 @@ def test_memory_is_at_least_what_the_program_requires(m, dtype):
     rng = generator(0, "data")
     mlp = init_mlp(784, depth=3, width=64, activation=relu, generator=rng, **dtypes)
     budget = MemoryBudget(10**9, 2048, 1)
-    needed = EmpiricalKernel(mlp, "empirical_ntk", budget).needed(m, mlp.dtype.itemsize)
+    needed = EmpiricalKernel(mlp, "empirical_ntk", budget).needed(m)
     config = {"width": 64, "depths": [3], "kernel_size": m, "dtype": dtype}
     size = row("compute_spectrum", "relu", Samples(m, 784), **config)
     assert needed + 8 * m * 784 <= size.memory <= 2 * needed + 10**9

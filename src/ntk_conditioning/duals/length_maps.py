@@ -5,6 +5,8 @@ With γ the squared norm, σ̂_l(γ) = g² E σ(√γ z)² is the squared norm a
 it that the mean has, is what the cosine of two independent inputs gains (Appendix I.1).
 """
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -19,27 +21,24 @@ def length_map(activation: Activation, gamma: ArrayLike) -> Array:
     >>> length_map(activations.get("relu"), [0.5, 2.0]).round(12)
     array([0.5, 2. ])
     """
-    return np.asarray(activation.gain**2 * _moments(activation, gamma)[0])
+    squares = np.vectorize(lambda q: activation.expectation(np.square, q=q))(gamma)
+    return np.asarray(activation.gain**2 * squares)
 
 
 def length_map_slope(activation: Activation, gamma: ArrayLike) -> Array:
     """Return the derivative of `length_map`, g² E z σ(√γ z) σ'(√γ z) / √γ."""
-    return np.asarray(activation.gain**2 * _moments(activation, gamma)[2])
+
+    def slope(q: float) -> float:
+        root = math.sqrt(q)
+        z, weights = gaussian_rule(tuple(kink / root for kink in activation.kinks))
+        return (
+            float(weights @ (z * activation.values(root * z) * activation.slopes(root * z))) / root
+        )
+
+    return np.asarray(activation.gain**2 * np.vectorize(slope)(gamma))
 
 
 def bias(activation: Activation, gamma: ArrayLike) -> Array:
     """Return (E σ(√γ z))² / E σ(√γ z)²."""
-    square, mean, _ = _moments(activation, gamma)
-    return np.asarray(mean**2 / square)
-
-
-def _moments(activation: Activation, gamma: ArrayLike) -> Array:
-    """Return E σ², E σ and the derivative of E σ² by γ, each in the shape of ``gamma``."""
-    roots = np.sqrt(np.asarray(gamma, dtype=np.float64))
-    moments = np.empty((3, roots.size))
-    for k, root in enumerate(roots.ravel()):
-        z, weights = gaussian_rule(tuple(kink / root for kink in activation.kinks))
-        values, slopes = activation.values(root * z), activation.slopes(root * z)
-        change = weights @ (z * values * slopes) / root
-        moments[:, k] = weights @ values**2, weights @ values, change
-    return moments.reshape(3, *roots.shape)
+    means = np.vectorize(lambda q: activation.expectation(np.asarray, q=q))(gamma)
+    return np.asarray((activation.gain * means) ** 2 / length_map(activation, gamma))

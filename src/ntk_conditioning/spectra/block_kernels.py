@@ -76,12 +76,15 @@ class MemoryBudget:
 class BlockKernel(ABC):
     """A kernel of one network, to be conditioned on blocks of samples.
 
-    ``itemsize`` are the bytes of an entry. Of a linear network no kernel is formed: its factor has
-    twice the digits.
+    ``itemsize`` are the bytes of an entry, ``row_bytes`` those of a sample's features and gradient.
+    Of a linear network no kernel is formed: its factor has twice the digits.
     """
 
-    def __init__(self, budget: MemoryBudget, *, is_linear: bool, itemsize: int = 8) -> None:
-        self.budget, self.is_linear, self.itemsize = budget, is_linear, itemsize
+    def __init__(
+        self, budget: MemoryBudget, *, is_linear: bool, itemsize: int = 8, row_bytes: int = 0
+    ) -> None:
+        self.budget, self.is_linear = budget, is_linear
+        self.itemsize, self._row_bytes = itemsize, row_bytes
 
     @abstractmethod
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
@@ -106,24 +109,20 @@ class BlockKernel(ABC):
         limit_threads(at_once)
         return results
 
-    def needed(self, n: int, itemsize: int, row_bytes: int = 0) -> int:
-        """Return the bytes for conditioning kernels of ``n`` samples.
-
-        ``itemsize`` are those of an entry, ``row_bytes`` those of a sample's features and gradient.
-        """
+    def needed(self, n: int) -> int:
+        """Return the bytes for conditioning kernels of ``n`` samples."""
         # LAPACK copies the kernel, and in float64.
-        small = self.budget.threads * (2 if itemsize == 8 else 5)
+        small = self.budget.threads * (2 if self.itemsize == 8 else 5)
         copies = small if self.budget.is_small(n) else 1
-        return kernel_bytes(n, itemsize=itemsize, row_bytes=row_bytes, copies=copies)
+        return kernel_bytes(n, itemsize=self.itemsize, row_bytes=self._row_bytes, copies=copies)
 
     def require_memory(self, n: int) -> None:
         """Raise `NotEnoughMemoryError` if ``n`` samples do not fit, naming what does."""
-        available, needed = self.budget.available, self.needed(n, self.itemsize)
+        available, needed = self.budget.available, self.needed(n)
         if self.is_linear or needed <= available:
             return
-
         sizes = range(1, n + 1)
-        most = bisect_left(sizes, True, key=lambda m: self.needed(m, self.itemsize) > available)
+        most = bisect_left(sizes, True, key=lambda m: self.needed(m) > available)
         raise NotEnoughMemoryError(
             f"a kernel of {n} samples in float{8 * self.itemsize} needs {needed / GB:.1f} GB and "
             f"{available / GB:.1f} GB are available; at most {most} samples fit: "

@@ -19,20 +19,19 @@ class EmpiricalKernel(BlockKernel):
     """A kernel of a network of finite width, in the network's precision and on its device."""
 
     def __init__(self, mlp: MLP, name: EmpiricalName, budget: MemoryBudget) -> None:
-        super().__init__(budget, is_linear=is_linear(mlp), itemsize=mlp.dtype.itemsize)
         self._mlp, embeds = mlp, name == "empirical_nngp"
         self._kernel = empirical.nngp if embeds else empirical.ntk
         # Numbers that a sample is turned into: its embedding, or its gradient's factors.
-        self._numbers = mlp.dim + mlp.width * (1 if embeds else 2 * mlp.depth)
+        numbers = mlp.dim + mlp.width * (1 if embeds else 2 * mlp.depth)
+        sizes = {"itemsize": mlp.dtype.itemsize, "row_bytes": mlp.dtype.itemsize * numbers}
+        super().__init__(budget, is_linear=is_linear(mlp), **sizes)
         if self.is_linear:
             with full_precision():
                 self._map = linear_embedding_map(mlp) if embeds else linear_map(mlp)
 
-    def needed(self, n: int, itemsize: int, row_bytes: int = 0) -> int:
-        needed = super().needed(n, itemsize, row_bytes + itemsize * self._numbers)
-        if self.budget.is_small(n) or self._mlp.device.type == "cpu":
-            return needed
-        return needed + n * n * itemsize  # Cholesky's factor
+    def needed(self, n: int) -> int:
+        factored = self._mlp.device.type != "cpu" and not self.budget.is_small(n)
+        return super().needed(n) + factored * n * n * self.itemsize  # Cholesky's factor
 
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
         samples = torch.from_numpy(block).to(dtype=self._mlp.dtype, device=self._mlp.device)
@@ -42,5 +41,5 @@ class EmpiricalKernel(BlockKernel):
             return conditioning_from_factor(factor.numpy(force=True))
         n = len(samples)
         usual = max(empirical.LEAST_MEMORY, n * n * self.itemsize // 2)  # for gradients
-        left = max(0, self.budget.available - self.needed(n, self.itemsize))
+        left = max(0, self.budget.available - self.needed(n))
         return self._solved(self._kernel(self._mlp, samples, memory=min(usual, left)))

@@ -80,7 +80,7 @@ def refusal(kernel, n):
 def test_the_error_names_the_largest_size_that_fits(name, below):
     large, small = 30_000, kernel(name, available=2 * 10**9, below=below)
     text, fits = refusal(small, large)
-    gb = small.needed(large, 8) / 1e9
+    gb = small.needed(large) / 1e9
     assert f"a kernel of {large} samples in float64 needs {gb:.1f} GB and 2.0 GB are avail" in text
     assert 0 < fits < large
     small.require_memory(fits)
