@@ -31,9 +31,8 @@ def length_map_slope(activation: Activation, gamma: ArrayLike) -> Array:
     def slope(q: float) -> float:
         root = math.sqrt(q)
         z, weights = gaussian_rule(tuple(kink / root for kink in activation.kinks))
-        return (
-            float(weights @ (z * activation.values(root * z) * activation.slopes(root * z))) / root
-        )
+        values, slopes = activation.values(root * z), activation.slopes(root * z)
+        return float(weights @ (z * values * slopes)) / root
 
     return np.asarray(activation.gain**2 * np.vectorize(slope)(gamma))
 
