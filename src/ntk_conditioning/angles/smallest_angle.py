@@ -120,10 +120,9 @@ class _UnitGradients:
         self._norms = x.new_empty(len(x))
 
     def rounding(self, dtype: torch.dtype) -> float:
-        """Return how far a cosine may be off that is computed from factors of this type.
+        """Return how far a cosine may be off: a sum of k products by k roundings at most.
 
-        A sum of k products is off by k roundings at most (Higham 2002, "Accuracy and Stability of
-        Numerical Algorithms", section 3.1). Beside it there is the rounding of the factors.
+        See Higham (2002), "Accuracy and Stability of Numerical Algorithms", section 3.1.
         """
         widths = [self.mlp.dim, *(weight.shape[0] for weight in self.mlp.weights[:-1])]
         longest = max([self.mlp.dim, *(a + b for a, b in pairwise(widths))])
@@ -132,10 +131,7 @@ class _UnitGradients:
         return k * u / (1 - k * u) + 8 * k * u64
 
     def exact(self, rows: slice | Tensor) -> tuple[GradientFactors, Tensor]:
-        """Return unit gradients in float64 and the norms (blocks, n) of their blocks.
-
-        Alphas have norm 1 and deltas that of their block, so that no entry overflows in float32.
-        """
+        """Return unit gradients in float64, alphas of norm 1, and norms of blocks (blocks, n)."""
         x = self.x[rows]
         if self._map is None:
             factors = gradient_factors(self.mlp, x)

@@ -22,7 +22,7 @@ ONE_NORM = 1e-13
 class Features:
     """Unit rows ``values`` and ``slopes`` (n, m) of σ(√q z) and σ'(√q z), for log q ``s`` (n,).
 
-    ``value`` and ``slope`` (n,) are their norms before, g sqrt(E σ²) and g sqrt(E σ'²).
+    ``value`` and ``slope`` (n,) are their norms before.
     """
 
     def __init__(self, activation: Activation, s: Array) -> None:
@@ -107,16 +107,14 @@ class Plane:
         return (u.T, joint.T) if beyond else (u, joint)
 
     def _panels(self, edges: Array, order: int) -> tuple[Array, Array]:
-        """Return nodes and weights (..., m) of a normal variable, cut at ``edges`` (..., k).
-
-        Panels have up to ``order`` nodes, those where activations hardly change a quarter.
-        """
+        """Return nodes and weights (..., m) of a normal variable, cut at ``edges`` (..., k)."""
         edges = np.sort(np.clip(edges, -RADIUS, RADIUS), axis=-1)
         around = [(0, 0)] * (edges.ndim - 1) + [(1, 1)]
         edges = np.pad(edges, around, constant_values=((-RADIUS, RADIUS),))
         middle, half = (edges[..., 1:] + edges[..., :-1]) / 2, np.diff(edges) / 2
         share = half.reshape(-1, half.shape[-1]).max(axis=0) / RADIUS
-        share *= max(1.0, self._root / 8)  # steep functions also change on narrow ones
+        # panels on which activations hardly change have fewer nodes; steep ones change on all
+        share *= max(1.0, self._root / 8)
         counts = np.ceil(order * np.minimum(0.25 + 1.5 * share, 1)).astype(int)
         nodes, weights = np.hstack([graded_rule(int(count), self._grade) for count in counts])
         panel = np.repeat(np.arange(len(counts)), counts)

@@ -286,8 +286,7 @@ def linear_factor(mlp: MLP, x: Tensor) -> Tensor:
     """Return F (n, q) with F F^T the NTK of a linear network, for `conditioning_from_factor`.
 
     There delta_l is the same vector b_l for every sample, so that F is (|b_1| A_0, …,
-    |b_(L+1)| A_L) = x S, S the stacked maps from the input. If n > d, q is d, see `linear_map`.
-    F has the network's dtype and device.
+    |b_(L+1)| A_L), or x M with `linear_map` if n > d. It has the network's dtype and device.
 
     Raises:
         NotLinearError: if the network has hidden layers whose activation is not linear.
@@ -303,10 +302,7 @@ def linear_factor(mlp: MLP, x: Tensor) -> Tensor:
 
 
 def linear_map(mlp: MLP) -> Tensor:
-    """Return M (d, d) with x M M^T x'^T the NTK of a linear network.
-
-    M^T is the triangle of the QR factorisation of S^T; S and errors are those of `linear_factor`.
-    """
+    """Return M (d, d) with x M M^T x'^T the NTK of a linear network; errors as `linear_factor`."""
     return _triangle(mlp, linear_factor)
 
 

@@ -109,8 +109,7 @@ def make_network(
 class _Builder:
     """Builds networks, by a method for each family; weights are drawn layer after layer.
 
-    In the standard parameterisation biases begin at zero, and layers before a normalisation have
-    none.
+    Layers before a normalisation have no biases.
     """
 
     model: Model

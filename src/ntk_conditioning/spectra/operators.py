@@ -168,10 +168,7 @@ def condition_operator(
 
 
 def _lanczos(times: Times, starts: Array, steps: int) -> list[tuple[Array, Array, Array]]:
-    """Return Ritz values (m,), ascending, their weights and residuals, from each start (n, runs).
-
-    All runs are multiplied together.
-    """
+    """Return Ritz values (m,), ascending, their weights and residuals of each start (n, runs)."""
     basis = np.empty((starts.shape[1], steps, len(starts)))
     basis[:, 0] = (starts / np.linalg.norm(starts, axis=0)).T
     diagonal, beside = (np.empty((len(basis), steps)) for _ in range(2))

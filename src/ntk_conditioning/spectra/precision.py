@@ -126,11 +126,7 @@ def measure(problem: Problem) -> list[Measurement]:
 
 
 def _finite_estimates(mlp: MLP, x: Array) -> dict[str, Estimate]:
-    """Return estimates by recipe for a network of finite width.
-
-    The first is that of liu2023relu's published code: float32, a solver for general matrices, the
-    real parts sorted, and the ratio whatever its sign.
-    """
+    """Return estimates by recipe, the first of which is that of liu2023relu's published code."""
     samples = torch.from_numpy(x)
     single = empirical.ntk(mlp.to(torch.float32), samples.float()).numpy()
     double = empirical.ntk(mlp, samples).numpy()
@@ -148,7 +144,7 @@ def _finite_estimates(mlp: MLP, x: Array) -> dict[str, Estimate]:
 
 
 def _infinite_estimates(x: Array, depth: int) -> dict[str, Estimate]:
-    """Return estimates by recipe for the ReLU network of infinite width."""
+    """Return estimates by recipe."""
     single = _cosine_formula(x.astype(np.float32), depth).astype(np.float64)
     return {
         "cosine_float32": _unguarded(eigvalsh(single), np.float32),
