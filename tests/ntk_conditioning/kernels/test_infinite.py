@@ -91,7 +91,7 @@ def test_unequal_norms_are_right_and_near_duplicates_keep_their_digits(name):
 
 
 def plain_ntk(x: np.ndarray, name: str) -> np.ndarray:
-    """Return the NTK at depth 1 of samples of one norm, on panels halved towards 0."""
+    """Return the NTK at depth 1 of samples of equal norm, on panels halved towards 0."""
     sigma, covariance = activations.get(name), x @ x.T
     positive = np.concatenate([2.0 ** np.arange(-40, 1), np.arange(1.25, 13, 0.25)])
     edges = np.concatenate([-positive[::-1], [0.0], positive])

@@ -8,10 +8,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ntk_conditioning.networks.gradient_tiles import Panels, full_precision, panel_rows
+from ntk_conditioning.networks.gradient_tiles import Panels, full_precision
 from ntk_conditioning.networks.mlp import GradientFactors
 from tests.ntk_conditioning.gradients import float32_products
 
@@ -38,19 +36,6 @@ def test_panels_are_paired_once_and_no_three_are_alive(number):
     assert sorted(pairs) == [(i, j) for i in range(number) for j in range(i, number)]
     # Every pair needs one new panel at most, and a pair of one panel none but the first.
     assert len(computed) <= 1 + math.comb(number, 2)
-
-
-@given(*(st.integers(*ends) for ends in ((1, 10**6), (0, 10**5), (0, 10**9), (1, 5000))))
-def test_two_panels_fit_into_the_memory_unless_the_least_forbids(n, row_bytes, memory, least):
-    rows = panel_rows(n, row_bytes=row_bytes, memory=memory, least=least)
-    assert rows >= min(n, least)
-    if n * row_bytes <= memory:
-        assert rows == n
-        return
-    assert rows == least or 2 * rows * row_bytes <= memory
-    panels = math.ceil(n / rows)
-    assert rows in (least, math.ceil(n / panels))  # they are as equal as can be
-    assert panels == math.ceil(n / max(least, memory // (2 * row_bytes)))  # and as few
 
 
 @pytest.mark.parametrize("allowed", ["medium", "highest"])
