@@ -106,8 +106,8 @@ def panel_rows(n: int, *, row_bytes: int, memory: int, least: int) -> int:
 
     Panels are equally large, and no smaller than ``least`` rows, whatever the memory.
 
-    >>> [panel_rows(100, row_bytes=8, memory=memory, least=10) for memory in (800, 799, 1)]
-    [100, 34, 10]
+    >>> [panel_rows(100, row_bytes=8, memory=memory, least=30) for memory in (800, 799, 1)]
+    [100, 34, 30]
     """
     if n * row_bytes <= memory:
         return max(1, n)

@@ -54,17 +54,6 @@ def test_derivatives_are_autograds(name):
     assert get(name).function(single).dtype == get(name).derivative(single).dtype == torch.float32
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
-def test_kinks_and_the_homogeneous_are_declared(name):
-    sigma, z = get(name), torch.linspace(-3, 3, 61, dtype=torch.float64)
-    scales = torch.allclose(sigma.function(2.5 * z), 2.5 * sigma.function(z), rtol=1e-13)
-    assert sigma.homogeneous == scales
-
-    places = np.array(sorted({*KINKS.values()}))
-    jumps = np.abs(sigma.slopes(places + 1e-12) - sigma.slopes(places - 1e-12))
-    assert sorted(sigma.kinks) == places[jumps > 1e-6].tolist()
-
-
 @pytest.mark.parametrize("name", [*KINKS, *(f"normalized_{name}" for name in REGISTERED)])
 def test_normalized_activations_have_mean_0_and_variance_1(name):
     sigma = get(name)
