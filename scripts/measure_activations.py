@@ -5,7 +5,7 @@ from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.duals.length_maps import length_map_slope
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.activations import NORMALIZED
+from ntk_conditioning.networks.activations import NORMALIZED, normrelu_constants
 from ntk_conditioning.theory import depth
 from ntk_workflow import cli
 
@@ -22,7 +22,8 @@ def main(argv: cli.Argv = None) -> None:
     rows = []
     for sigma in map(activations.get, both):
         series, point, gain = expansion(sigma), fixed_point(sigma), sigma.gain
-        scale, kink, offset = sigma.shifted_relu or (None, None, None)
+        is_normrelu = activations.base_name(sigma.name) == "normrelu"
+        scale, offset = normrelu_constants(*sigma.kinks) if is_normrelu else (None, None)
         mean, slope = series.coefficients[:2].tolist()
         row = {
             "activation": sigma.name,
@@ -32,7 +33,7 @@ def main(argv: cli.Argv = None) -> None:
             "gain": gain,
             "deviation": (series.bend + slope**2) ** 0.5,
             "kinks": list(sigma.kinks),
-            "kink": kink,
+            "kink": sigma.kinks[0] if is_normrelu else None,
             "scale": scale,
             "offset": offset,
             "coefficients": (gain * series.coefficients).tolist(),

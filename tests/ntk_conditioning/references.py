@@ -135,13 +135,14 @@ def step(z):
     return mpf(z > 0)
 
 
-SHIFTED = activations.get("normrelu").shifted_relu
+KINK = -1.5975
+SCALE, OFFSET = activations.normrelu_constants(KINK)
 DIGITS = {  # functions and derivatives at any number of digits
     "linear": (lambda z: z, lambda z: mpf(1)),
     "relu": (lambda z: z * step(z), step),
     "normrelu": (
-        lambda z: SHIFTED.scale * ((z - SHIFTED.kink) * step(z - SHIFTED.kink) + SHIFTED.offset),
-        lambda z: SHIFTED.scale * step(z - SHIFTED.kink),
+        lambda z: SCALE * ((z - KINK) * step(z - KINK) + OFFSET),
+        lambda z: SCALE * step(z - KINK),
     ),
     "tanh": (mpmath.tanh, lambda z: mpmath.sech(z) ** 2),
     "gelu": (lambda z: z * mpmath.ncdf(z), lambda z: mpmath.ncdf(z) + z * mpmath.npdf(z)),

@@ -44,9 +44,6 @@ def require_sound(activation: Activation) -> None:
         flags["homogeneous"] = activation.values(2 * z) / 2
     if (slope := activation.negative_slope) is not None:
         flags["negative_slope"] = np.maximum(z, 0) + slope * np.minimum(z, 0)
-    if activation.shifted_relu is not None:
-        scale, kink, offset = activation.shifted_relu
-        flags["shifted_relu"] = scale * (np.maximum(z - kink, 0) + offset)
     for flag, expected in flags.items():
         at = z[np.argmax(np.abs(values - expected))]
         holds = np.allclose(values, expected, rtol=ROUNDING, atol=ROUNDING)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,14 +39,6 @@ class ActivationError(UserError):
     """An activation cannot be registered or does not compute."""
 
 
-class ShiftedReLU(NamedTuple):
-    """σ(z) = scale · (max(z - kink, 0) + offset)."""
-
-    scale: float
-    kink: float
-    offset: float
-
-
 @dataclass(frozen=True)
 class Activation:
     """An activation σ: ``function`` and ``derivative`` map tensors elementwise, keeping the dtype.
@@ -62,7 +54,6 @@ class Activation:
     homogeneous: bool = False
     kinks: tuple[float, ...] = ()
     negative_slope: float | None = None
-    shifted_relu: ShiftedReLU | None = None
     exact_gain: float | None = None
 
     def __post_init__(self) -> None:
@@ -201,10 +192,6 @@ def normalized(activation: Activation) -> Activation:
         raise ActivationError(f"{activation.name}: a constant cannot be normalised")
     function, derivative = activation.function, activation.derivative
     centred = abs(mean) < 1e-15 * scale
-    shifted_relu = activation.shifted_relu
-    if shifted_relu is not None:
-        factor, kink, offset = shifted_relu
-        shifted_relu = ShiftedReLU(factor / scale, kink, offset - mean / factor)
     return replace(
         activation,
         name=NORMALIZED + activation.name,
@@ -212,7 +199,6 @@ def normalized(activation: Activation) -> Activation:
         derivative=lambda z: derivative(z) / scale,
         homogeneous=activation.homogeneous and centred,
         negative_slope=activation.negative_slope if centred else None,
-        shifted_relu=shifted_relu,
         exact_gain=1.0,
     )
 
@@ -230,25 +216,30 @@ def leaky_relu(slope: float, *, name: str) -> Activation:
     )
 
 
-def normrelu(kink: float, *, name: str | None = None) -> Activation:
-    """Return λ (max(z - c, 0) + b), which has mean 0 and variance 1; ``kink`` is c.
+def normrelu_constants(kink: float) -> tuple[float, float]:
+    """Return λ and b of `normrelu`, from the moments of a truncated normal variable.
 
-    λ and b follow from the moments of a truncated normal variable (agarwal2021deep, Eq. (4)).
-
-    >>> [round(number, 4) for number in normrelu(-1.5975).shifted_relu]
-    [1.05, -1.5975, -1.6209]
+    >>> [round(number, 4) for number in normrelu_constants(-1.5975)]
+    [1.05, -1.6209]
     """
     density = math.exp(-(kink**2) / 2) / math.sqrt(2 * math.pi)
     above, below = (math.erfc(end / math.sqrt(2)) / 2 for end in (kink, -kink))
     offset = above * kink - density
     variance = above * below * kink**2 + (above - below) * density * kink + above - density**2
-    scale = 1 / math.sqrt(variance)
+    return 1 / math.sqrt(variance), offset
+
+
+def normrelu(kink: float, *, name: str | None = None) -> Activation:
+    """Return λ (max(z - c, 0) + b), of mean 0 and variance 1 (agarwal2021deep, Eq. (4)).
+
+    ``kink`` is c.
+    """
+    scale, offset = normrelu_constants(kink)
     return Activation(
         name or f"{_NORMRELU}-{kink:g}",
         function=lambda z: scale * ((z - kink).relu() + offset),
         derivative=lambda z: scale * _step(z - kink),
         kinks=(kink,),
-        shifted_relu=ShiftedReLU(scale, kink, offset),
         exact_gain=1.0,
     )
 

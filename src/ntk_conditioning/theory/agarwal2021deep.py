@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize import brentq
 
-from ntk_conditioning.networks.activations import Array, normrelu
+from ntk_conditioning.networks.activations import Array, normrelu_constants
 from ntk_conditioning.theory import DomainError
 
 
@@ -145,9 +145,8 @@ class NormReLU:
     """
 
     def __init__(self, c: float) -> None:
-        shifted_relu = normrelu(c).shifted_relu
-        assert shifted_relu is not None
-        self.c, self.scale, self.offset = c, shifted_relu.scale, shifted_relu.offset
+        self.c = c
+        self.scale, self.offset = normrelu_constants(c)
         self.non_linearity = float(1 - (self.scale * special.ndtr(-c)) ** 2)
 
     def mean(self, gamma: ArrayLike) -> Array:

@@ -109,9 +109,9 @@ PIECEWISE_LINEAR = [
         piecewise(1.5, 1, [(0.5, -2)]),
     ),
     *(
-        (sigma, piecewise(scale * offset, 0, [(kink, scale)]))
-        for sigma in map(activations.normrelu, (-1.5975, -0.25, 2))
-        for scale, kink, offset in [sigma.shifted_relu]
+        (activations.normrelu(kink), piecewise(scale * offset, 0, [(kink, scale)]))
+        for kink in (-1.5975, -0.25, 2)
+        for scale, offset in [activations.normrelu_constants(kink)]
     ),
 ]
 VARIANCES = [(1, 1), (0.5, 2), (1, 1.0009765625), (9, 0.25)]
@@ -136,10 +136,10 @@ def test_functions_with_kinks_are_their_integral(sigma_and_terms, q, theta):
     assert [each.shape for each in layer.cosine_distances(one, one, none, none)] == [(0, 1)] * 2
 
 
-@pytest.mark.parametrize("name", ["normrelu", "normalized_normrelu-2"])
-def test_moments_of_shifted_relus_are_quadratures(name):
+@pytest.mark.parametrize(("name", "kink"), [("normrelu", -1.5975), ("normalized_normrelu-2", 2)])
+def test_moments_of_shifted_relus_are_quadratures(name, kink):
     sigma, q = activations.get(name), np.array([0.1, 1.0, 4.0])
-    layer, (scale, kink, _) = dual(sigma, q), sigma.shifted_relu
+    layer, (scale, _) = dual(sigma, q), activations.normrelu_constants(kink)
     values = [sigma.expectation(np.square, q=each) for each in q]
     np.testing.assert_allclose(layer.variances, values, rtol=1e-12)
     assert layer.variances[1] == pytest.approx(1, abs=1e-13)

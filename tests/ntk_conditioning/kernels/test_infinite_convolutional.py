@@ -129,8 +129,8 @@ def test_what_cannot_be_computed_is_refused(x, options, error, message):
 
 def test_patches_of_zeros_know_of_kinks():
     """E σ(z) beside σ(0), which is not 0, in closed form."""
-    sigma = activations.get("normrelu-1")
-    scale, kink, offset = sigma.shifted_relu
+    sigma, kink = activations.get("normrelu-1"), 1
+    scale, offset = activations.normrelu_constants(kink)
     x = np.zeros((2, 1, 1, 9))
     x[0, 0, 0, 0], x[1, 0, 0, 8] = 2, 3
 

@@ -13,12 +13,12 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, ActivationError, get
 from ntk_conditioning.networks.user_files import PluginError
 
-SHIFTED = get("normrelu").shifted_relu  # its scale and offset follow from mean and variance
+SCALE, OFFSET = activations.normrelu_constants(-1.5975)  # which follow from mean and variance
 FUNCTIONAL = "relu", "leaky_relu", "gelu", "selu", "softplus"
 TORCH = {name: getattr(functional, name) for name in FUNCTIONAL}
 TORCH |= {name: getattr(torch, name) for name in ("erf", "tanh", "sigmoid")}
 TORCH |= {"linear": lambda z: z, "leaky_relu-0.2": lambda z: functional.leaky_relu(z, 0.2)}
-TORCH["normrelu"] = lambda z: SHIFTED.scale * (functional.relu(z + 1.5975) + SHIFTED.offset)
+TORCH["normrelu"] = lambda z: SCALE * (functional.relu(z + 1.5975) + OFFSET)
 REGISTERED = activations.names()
 KINKS = {"normrelu": -1.5975, "normrelu--0.5": -0.5, "normrelu-2": 2.0, "normrelu-0": 0.0}
 SPELLINGS = sorted({*TORCH, *KINKS, *(f"normalized_{name}" for name in REGISTERED)})

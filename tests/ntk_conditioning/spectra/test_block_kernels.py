@@ -58,7 +58,7 @@ def test_linear_networks_need_no_kernel_and_no_memory(name, network):
 @pytest.mark.parametrize("name", ["infinite_ntk", "nngp"])
 def test_the_error_of_kappa_contains_that_of_a_kink_that_is_not_declared(name, below):
     exact = activations.normrelu(-3.0)  # exact by its own formula
-    bent = replace(exact, name="bent", kinks=(), shifted_relu=None)
+    bent = replace(exact, name="bent", kinks=())
     x = X[:5] / np.linalg.norm(X[:5], axis=1)[:, None]
     with pytest.warns(InaccurateDualWarning):
         found = kernel(name, below, activation=bent).conditioning(x)
