@@ -72,22 +72,17 @@ def turned(x, angle, *, seed=2):
     return x + angle * across
 
 
-@pytest.mark.parametrize(
-    ("activation", "depth"), [("relu", 0), *itertools.product(["relu", "tanh", "normrelu"], [1, 4])]
-)
-@pytest.mark.parametrize("angle", [1e-9, 1e-4, 1.0])
-def test_pairs_at_any_distance(activation, depth, angle):
-    mlp, x1 = network(depth=depth, activation=activation), inputs(3)
+LAYERS = [("relu", 0), *itertools.product(["relu", "tanh", "normrelu"], [1, 4])]
+DISTANCES = [*itertools.product(LAYERS, [1.0], [1e-9, 1e-4, 1.0])]
+DISTANCES += itertools.product([("relu", 0), ("relu", 3)], [1.1, 1e3, 1e-3], [1e-9, 1e-14])
+
+
+@pytest.mark.parametrize(("layers", "stretch", "angle"), DISTANCES)
+def test_pairs_at_any_distance_and_ratio_of_norms(layers, stretch, angle):
+    mlp, x1 = network(activation=layers[0], depth=layers[1]), inputs(3)
     # The midpoint rule hands over to the plain difference at 1e-11; both are exact for ReLU.
     rel = 1e-13 if mlp.activation.homogeneous else 1e-10
-    assert angle / 10 < min(assert_exact(mlp, x1, turned(x1, angle), rel=rel))
-
-
-@pytest.mark.parametrize("depth", [0, 3])
-@pytest.mark.parametrize("stretch", [1.1, 1e3, 1e-3])
-@pytest.mark.parametrize("angle", [1e-9, 1e-14])
-def test_ratio_of_norms_costs_no_digit(depth, stretch, angle):
-    assert_exact(network(depth=depth), inputs(3), stretch * turned(inputs(3), angle), rel=1e-13)
+    assert angle / 10 < min(assert_exact(mlp, x1, stretch * turned(x1, angle), rel=rel))
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
