@@ -11,9 +11,11 @@ g² E σ'(u)σ'(v). Everything here is in terms of cosine distances, 1 - cos:
 A cosine near 1 keeps only half of the digits of its angle; cosine distances keep them all.
 """
 
+from __future__ import annotations
+
 import math
 from functools import lru_cache
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -31,28 +33,13 @@ STEP = 0.25
 SERIES_BELOW = 0.3
 
 
-class Dual(Protocol):
-    """A layer of infinite width, for samples of variances q (n,).
-
-    ``variances`` (n,) are the variances after it, g² E σ(√q z)², and ``slopes`` (n,) are
-    g² E σ'(√q z)². ``error`` is the largest error seen in w' and h beyond rounding, infinite where
-    one is not a number, and ``relative_error`` the largest relative one.
-    """
-
-    variances: Array
-    slopes: Array
-    error: float
-    relative_error: float
-
-    def cosine_distances(
-        self, rows: slice, columns: slice, w: Array, theta: Array
-    ) -> tuple[Array, Array]:
-        """Return w' and h (rows, columns) of pairs of samples at angles θ, w = 1 - cos θ."""
-        ...
-
-
 def dual(activation: Activation, q: Array) -> Dual:
     """Return the action of one layer on samples whose embeddings have squared norms ``q`` (n,).
+
+    Its ``variances`` (n,) are those after the layer, g² E σ(√q z)², and ``slopes`` (n,) are
+    g² E σ'(√q z)². ``cosine_distances`` returns w' and h of pairs of rows and columns at angles θ.
+    ``error`` is the largest error seen in them beyond rounding, infinite where one is not a number,
+    and ``relative_error`` the largest relative one.
 
     The leaky ReLUs and erf have closed forms. All others go by quadrature in the plane, cut at
     kinks, except piecewise linear functions with kinks elsewhere than at 0 where norms differ:
@@ -177,6 +164,9 @@ class ErfDual:
         product = np.sqrt((1 + 4 * q) * (1 + 4 * q2))
         excess = 4 * (q - q2) ** 2 / (total + product) + 4 * q * q2 * sine2
         return next_w, excess / (product + excess + np.sqrt(product) * np.sqrt(product + excess))
+
+
+Dual: TypeAlias = LeakyReLUDual | ErfDual | PiecewiseLinearDual | QuadratureDual
 
 
 def _arcsine_step(x: Array, step: Array, cosine: Array, cosine_after: Array) -> Array:
