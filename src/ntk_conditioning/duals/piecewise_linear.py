@@ -3,7 +3,6 @@
 import itertools
 import math
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -21,21 +20,15 @@ SHARES = np.linspace(0.001, 0.999, 401)
 OUTER = 12.0
 
 
-class Pieces(NamedTuple):
-    """σ(z) = slopes[i] z + levels[i] between kinks[i - 1] and kinks[i], which ascend."""
-
-    kinks: tuple[float, ...]
-    slopes: tuple[float, ...]
-    levels: tuple[float, ...]
-
-
 @cache
-def pieces_of(activation: Activation) -> Pieces | None:
-    """Return the pieces of an activation that is linear between 0 and the kinks it declares.
+def pieces_of(activation: Activation) -> tuple[Array, Array, Array] | None:
+    """Return kinks, slopes and levels of an activation that is linear between 0 and its kinks.
+
+    It is slopes[i] z + levels[i] between kinks[i - 1] and kinks[i], which ascend.
 
     >>> from ntk_conditioning.networks import activations
-    >>> pieces_of(activations.get("leaky_relu-0.5")).slopes
-    (0.5, 1.0)
+    >>> pieces_of(activations.get("leaky_relu-0.5"))
+    (array([0.]), array([0.5, 1. ]), array([0., 0.]))
     >>> pieces_of(activations.get("tanh"))
     """
     kinks = np.unique([0.0, *activation.kinks])
@@ -53,7 +46,7 @@ def pieces_of(activation: Activation) -> Pieces | None:
         return None
     bends = np.diff(slope) != 0
     kept = np.concatenate([[True], bends])
-    return Pieces(*(tuple(part.tolist()) for part in (kinks[bends], slope[kept], level[kept])))
+    return kinks[bends], slope[kept], level[kept]
 
 
 class PiecewiseLinearDual:
@@ -73,8 +66,8 @@ class PiecewiseLinearDual:
 
     error = relative_error = 0.0
 
-    def __init__(self, pieces: Pieces, q: Array, *, gain: float = 1.0) -> None:
-        self._kinks, self._slopes, self._levels = map(np.array, pieces)
+    def __init__(self, pieces: tuple[Array, Array, Array], q: Array, *, gain: float) -> None:
+        self._kinks, self._slopes, self._levels = pieces
         self._root = np.sqrt(q)
         self._h = self._kinks[:, None] / self._root
         square, tail, infinite = np.zeros(len(q)), np.zeros(len(q)), np.full(len(q), np.inf)
