@@ -108,7 +108,7 @@ class DeviceMatrix:
         self.diagonal: NDArray[Any] = k.diagonal().numpy(force=True)
 
     def multiply(self, v: Vector) -> Vector:
-        return self._to_host(self._k @ self._to_device(v))
+        return self._to_host(self._k @ self._k.new_tensor(v))
 
     def frobenius(self) -> float:
         return float(self._k.norm())
@@ -122,7 +122,7 @@ class DeviceMatrix:
     def solve(self, v: Vector) -> Vector:
         from torch.linalg import solve_triangular  # cholesky_solve would copy the factor
 
-        half = solve_triangular(self._root, self._to_device(v)[:, None], upper=False)
+        half = solve_triangular(self._root, self._k.new_tensor(v)[:, None], upper=False)
         return self._to_host(solve_triangular(self._root.mT, half, upper=True)[:, 0])
 
     def on_host(self) -> InMemoryMatrix:
@@ -130,9 +130,6 @@ class DeviceMatrix:
         what = f"a kernel of {self.n} samples without full rank, or with close eigenvalues,"
         memory.require(self._k.nbytes, what)
         return InMemoryMatrix(self._k.numpy(force=True), overwrite=self._k.is_cuda)
-
-    def _to_device(self, v: Vector) -> Tensor:
-        return self._k.new_tensor(v)
 
     @staticmethod
     def _to_host(v: Tensor) -> Vector:
