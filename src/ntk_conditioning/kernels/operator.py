@@ -139,7 +139,10 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         if v.ndim not in (1, 2) or len(v) != self.shape[0]:
             raise InputsError(f"a block of shape {tuple(v.shape)}; the kernel is {self.shape}")
         columns = v.reshape(len(v), -1).to(self.device, self._combinations.dtype)
-        with self._undisturbed():
+        with self._undisturbed(), warnings.catch_warnings():
+            # that an operation is slow, and what torch says of itself
+            warnings.filterwarnings("ignore", category=UserWarning)
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
             parts = [self._times(few) for few in torch.split(columns, COLUMNS, dim=1)]
             result = torch.cat(parts, dim=1)
         return result.reshape(v.shape).to(v)
@@ -212,9 +215,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
     def _directional(self, function: Callable[[Weights], Tensor], moved: Weights) -> Tensor:
         """Return the derivatives (b, k) of a batch's outputs in a direction of the parameters."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # torch's, of itself
-                derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]
+            derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]
             return derivatives
         except RuntimeError as error:
             if "forward" not in str(error):  # an operation that has no forward mode
