@@ -11,6 +11,7 @@ from ntk_conditioning import condition, ntk, ntk_operator
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.differentiated_modules import MixedSamplesError, OutputsError
 from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.spectra.condition_numbers import KernelError
 from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
     convolutions,
@@ -113,6 +114,13 @@ def test_samples_that_mix_are_refused():
         ntk_operator(Centred(3, 1), torch.randn(5, 3))
     with pytest.raises(OutputsError, match="the sum of the outputs is constant"):
         ntk_operator(nn.Sequential(nn.Linear(3, 4), nn.Softmax(1)), torch.randn(5, 3))
+
+
+@pytest.mark.parametrize(("entry", "words"), [(0.0, "the kernel is zero"), (np.nan, "not finite")])
+def test_kernels_without_a_spectrum_are_refused_in_a_line(entry, words):
+    k = ntk_operator(nn.Linear(3, 1, bias=False), torch.full((4, 3), entry))
+    with pytest.raises(KernelError, match=words):
+        condition(k)
 
 
 class Dense:
