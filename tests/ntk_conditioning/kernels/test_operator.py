@@ -6,6 +6,7 @@ import torch
 from scipy.sparse.linalg import eigsh
 from scipy.stats import norm
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from ntk_conditioning import condition, ntk, ntk_operator
 from ntk_conditioning.kernels import infinite
@@ -90,6 +91,29 @@ def test_solvers_of_scipy_and_torch_take_it():
     assert eigsh(k, k=1, return_eigenvectors=False) == pytest.approx(largest.item(), rel=1e-10)
     found, _ = torch.lobpcg(k.as_tensor(), X=torch.randn(40, 1, dtype=F64))
     assert found.item() == pytest.approx(largest.item(), rel=1e-6)
+
+
+class Checkpointed(nn.Sequential):
+    """Runs again in the backward pass, as `torch.func` cannot."""
+
+    def forward(self, x):
+        return checkpoint(super().forward, x, use_reentrant=False)
+
+
+@pytest.mark.parametrize("outputs", ["sum", "mean_of_kernels", "full"])
+def test_what_torch_func_cannot_is_multiplied_sample_by_sample(outputs, caplog):
+    x, tokens = torch.randn(5, 3, dtype=F64), torch.randint(0, 5, (5, 2))
+    bag = nn.Sequential(nn.EmbeddingBag(5, 3, mode="mean"), nn.Linear(3, 2))
+    for model, given in ((Checkpointed(nn.Linear(3, 4), nn.Tanh()), x), (bag, tokens)):
+        kernel = ntk(model.double(), given, outputs=outputs)
+        caplog.clear()
+        k = ntk_operator(model, given, outputs=outputs)
+        assert [record.getMessage()[:41] for record in caplog.records] == [
+            "samples are differentiated one by one, wh"
+        ]
+        v = torch.randn(len(kernel), 2, dtype=F64)
+        torch.testing.assert_close(k @ v, kernel @ v, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
 
 
 def test_modules_without_forward_mode_are_differentiated_twice_backward(monkeypatch):
