@@ -1,7 +1,6 @@
 """The numerical experiments against what is known without them, and the verdicts they lead to."""
 
 import math
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -11,9 +10,8 @@ import pytest
 import torch
 
 from ntk_conditioning import tables
-from ntk_conditioning.claim_experiments import Setting
+from ntk_conditioning.claim_experiments import Setting, followups
 from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
-from ntk_conditioning.claim_experiments.followups import depth, spectra
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.errors import UserError
@@ -53,7 +51,7 @@ UNCONDITIONAL = {"lemma_1_with_epsilon", "separation_of_very_close_pairs"}
 @cache
 def table(paper: str) -> pd.DataFrame:
     """Return the table of a paper's experiments."""
-    rows = pd.DataFrame(asdict(row) for row in measure(paper, SETTINGS[paper]))
+    rows = pd.DataFrame(measure(paper, SETTINGS[paper]))
     return rows.assign(paper=paper)
 
 
@@ -176,19 +174,11 @@ def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():
 
 
 def test_the_power_series_of_a_relu_layer_sums_to_its_kernel():
-    c, total = spectra.coefficients("relu")
+    c, total = followups.coefficients("relu")
     pair = np.array([[1.0, 0.0], [0.6, 0.8]])
     kernel = (infinite.ntk(pair, depth=1, activation="relu") + 1) / 2
     assert np.polynomial.polynomial.polyval(0.6, c) == pytest.approx(kernel[0, 1], abs=1e-12)
     assert total == pytest.approx(kernel[0, 0])
-
-
-def test_a_s_plus_b_abs_s_has_the_cosines_of_the_leaky_relu():
-    leaky = activations.get("leaky_relu")
-    a, b = 1 + leaky.negative_slope, 1 - leaky.negative_slope
-    cosines = depth.cosines(np.array([0.4]), b**2 / (a**2 + b**2), 3)
-    kernel = infinite.ntk([[1.0, 0.0], [0.6, 0.8]], depth=3, activation=leaky)
-    assert cosines[0] == pytest.approx(kernel[0, 1] / kernel[0, 0], rel=1e-12)
 
 
 def test_kernels_of_branches_are_those_of_wide_random_networks():
@@ -206,5 +196,5 @@ def test_kernels_of_branches_are_those_of_wide_random_networks():
             gradients = torch.autograd.grad((last @ u).sum(), weights)
             rows.append(torch.cat([gradient.ravel() for gradient in gradients]))
         kernels.append(torch.stack(rows) @ torch.stack(rows).T)
-    _, ntk = depth.residual(x, depth=2, square=1.0)
+    _, ntk = followups.residual(x, depth=2, square=1.0)
     assert torch.stack(kernels).mean(0).numpy() == pytest.approx(ntk, abs=0.5)

@@ -1,10 +1,14 @@
-"""The map at random places, against eigenvalues of kernels made by other code."""
+"""The map at random places against kernels made by other code, and the laws against samples."""
+
+import math
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import squareform
 
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.interpolated_kernels import tables
+from ntk_conditioning.kernels.interpolated_kernels import ntk_distances, tables
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.phase_diagram import PARAMETERS, RandomPlace, measure
 
@@ -40,3 +44,55 @@ def test_the_map_is_right_at_random_places():
             assert row["kappa"] == pytest.approx(eigenvalues[-1] / eigenvalues[0], rel=1e-3)
             resolved += 1
     assert resolved > 28
+
+
+SIZES = [(256, 1024), (512, 512), (512, 32)]
+TILTED = [(0.3, 256, 1024), (0.9, 512, 64), (1 - 1e-8, 512, 64)]
+#: Shape, parameter, n, d, activation, depth, and how far λ_min and the largest may be off.
+PLACES = [
+    *(
+        ("uniform", 0, *size, *kernel, 0.1, 0.1)
+        for size, *kernel in product(SIZES, ["relu", "tanh", "normalized_sigmoid"], [1, 16])
+    ),
+    *(
+        (shape, *place, "relu", 3, 0.05, 0.02)
+        for shape, place in product(["equicorrelated", "two_clusters"], TILTED)
+    ),
+    *(
+        ("power_law", exponent, *size, *kernel, 0.3, 0.1)
+        for exponent, size, *kernel in product(
+            [0.5, 1.0], [(128, 512), (512, 512), (512, 128)], ["relu", "tanh"], [1, 8]
+        )
+    ),
+]
+
+
+def eigenvalues(place, kernel, seed=1):
+    """Return the eigenvalues of samples that are drawn at a place, in descending order."""
+    return np.linalg.eigvalsh(1 - squareform(kernel(place.draw(seed).distances)))[::-1]
+
+
+@pytest.mark.parametrize(("shape", "parameter", "n", "d", "name", "depth", "low", "high"), PLACES)
+def test_samples_have_the_spectrum_of_the_laws(shape, parameter, n, d, name, depth, low, high):
+    """Cosines of power laws have a variance of 1/25 and less, where the laws are approximate."""
+    place = RandomPlace(shape=shape, parameter=parameter, n=n, d=d)
+    kernel = ntk_distances(activations.get(name), depth)
+    law, values = place.law(kernel), eigenvalues(place, kernel)
+    spikes, (bulk, *_) = np.split(values, [len(law.spikes)])
+    assert values[-1] == pytest.approx(law.low, rel=low)
+    assert values[0] == pytest.approx(law.largest, rel=high)
+    assert spikes == pytest.approx(law.spikes, rel=high)
+    assert bulk == pytest.approx(law.high, rel=0.1)
+
+
+def test_laws_are_approached_as_samples_and_dimensions_grow():
+    """Ends of a bulk fluctuate like n^(-2/3); here they come nearer at least like n^(-1/2)."""
+    kernel, sizes, off = ntk_distances(activations.get("relu"), 2), [64, 256, 1024], []
+    for n in sizes:
+        place, distances = RandomPlace(shape="uniform", parameter=0, n=n, d=n), []
+        law = place.law(kernel)
+        for seed in range(8 if n < 1000 else 3):
+            _, high, *_, low = eigenvalues(place, kernel, seed)
+            distances.append(abs(math.log(low / law.low)) + abs(math.log(high / law.high)))
+        off.append(np.mean(distances))
+    assert np.polyfit(np.log(sizes), np.log(off), 1)[0] < -0.5

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
@@ -186,7 +186,7 @@ def convergence(setting: Setting) -> Measurements:
 def slow_convergence(setting: Setting) -> Measurements:
     """Measure Lemma 36: how many layers take every ρ to 1 - ε if σ̂'(1) = 1, over its L_0."""
     for sigma in map(activations.get, ("relu", "leaky_relu", QUADRATIC)):
-        row, layer = partial(Measurement, activation=sigma.name), CorrelationMap(sigma)
+        row, layer = partial(measurement, activation=sigma.name), CorrelationMap(sigma)
         path = layer.path(np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
         counts = [int(np.argmax(path >= 1 - epsilon)) for epsilon in EPSILONS]
         for epsilon, count in zip(EPSILONS, counts, strict=True):

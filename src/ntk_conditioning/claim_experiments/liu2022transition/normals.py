@@ -152,11 +152,8 @@ def rotations(net: FeedforwardNet, moved: FeedforwardNet, x: Tensor) -> list[flo
 
 def moved(net: FeedforwardNet, x: Tensor) -> FeedforwardNet:
     """Return the network whose weights are RADIUS away, along the gradient of the output."""
-    gradient = Expansion(net, x).gradient
-    change = RADIUS * gradient / torch.linalg.vector_norm(gradient)
-    parts = torch.split(change, [weight.numel() for weight in net.weights])
-    pairs = zip(net.weights, parts, strict=True)
-    return net.with_weights([weight + part.view_as(weight) for weight, part in pairs])
+    expansion = Expansion(net, x)
+    return expansion.network(RADIUS * torch.nn.functional.normalize(expansion.gradient, dim=0))
 
 
 def lemma_1(setting: Setting) -> Measurements:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy.linalg import block_diag
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.numerics import at_angle, exponent, network, on_sphere
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk
@@ -137,7 +137,7 @@ def inputs(setting: Setting) -> Measurements:
             yield row("norms_kappa_ratio", gaussian / on_unit_sphere)
         mlp = network(seed, d, depth=1, width=width, activation="relu")
         rank = conditioning(ntk(mlp, torch.from_numpy(x[:few])).numpy()).numerical_rank
-        row = partial(Measurement, activation="relu", depth=1, width=width, n=few, d=d, seed=seed)
+        row = partial(measurement, activation="relu", depth=1, width=width, n=few, d=d, seed=seed)
         yield row("shallow_rank", rank, few, width * d)
 
 
@@ -163,7 +163,7 @@ def linear(setting: Setting) -> Measurements:
     for (seed, depth), values in logs.items():
         if len(values) > 2:
             power = exponent(*zip(*values, strict=True))
-            yield Measurement("linear_log_kappa_exponent", power, depth=depth, seed=seed)
+            yield measurement("linear_log_kappa_exponent", power, depth=depth, seed=seed)
 
 
 def other_activations(setting: Setting) -> Measurements:
