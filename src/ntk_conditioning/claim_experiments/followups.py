@@ -51,10 +51,7 @@ FEW, D, OUTPUTS, CLASSES = 8, 16, 5, 10
 
 
 def limits(setting: Setting) -> Measurements:
-    """Measure gradient angles and kappa of ReLU networks of infinite width with 20,000 layers.
-
-    Up to five samples are random on the sphere in 64 dimensions, more are orthonormal.
-    """
+    """Measure gradient angles and kappa of ReLU networks of infinite width with 20,000 layers."""
     samples = [on_sphere(1, n, 64) if n <= 5 else np.eye(n) for n in SAMPLES]
     w = [1 - np.cos(ANGLES), *(pdist(x, "sqeuclidean") / 2 for x in samples)]
     distinct, inverse = np.unique(np.concatenate(w), return_inverse=True)
@@ -131,10 +128,7 @@ def _lambda_min(x: Array, depth: int) -> float:
 
 
 def branches(setting: Setting) -> Measurements:
-    """Measure kappa of residual ReLU networks of infinite width over that of plain ones.
-
-    Each of L blocks adds a branch of two layers of weights, scaled by 1 or by 1/√L.
-    """
+    """Measure kappa of residual ReLU networks of infinite width over that of plain ones."""
     keys = {"seed": setting.seeds, "depth": (2, 4, 8)}
     for row, seed, depth in grid(activation="relu", n=N, d=N // 2, **keys):
         x = on_sphere(seed, N, N // 2)
@@ -201,10 +195,7 @@ def power_series(setting: Setting) -> Measurements:
 
 
 def effective_ranks(setting: Setting) -> Measurements:
-    """Measure tr K / λ_max of one hidden ReLU layer over its bounds, without and with the constant.
-
-    Samples are uniform on the sphere.
-    """
+    """Measure tr K / λ_max of one hidden ReLU layer over its bounds, with and without c_0."""
     c, total = coefficients("relu")
     keys = {"n": MANY, "d": (8, 64), "seed": setting.seeds[:3]}
     for row, d, seed in grid(activation="relu", depth=1, **keys):

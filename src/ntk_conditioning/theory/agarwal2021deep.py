@@ -179,17 +179,6 @@ class NormReLU:
         """Return a_0² / σ̂_l(γ), Appendix I.1."""
         return np.asarray(self.mean(gamma) ** 2 / self.length_map(gamma))
 
-    @property
-    def rates(self) -> tuple[float, float]:
-        """α⁻ = 2 σ̂_l(1/2) - 1 and α⁺ = 1 - σ̂_l'(1), at which norms tend to 1 (Appendix I.1)."""
-        return float(2 * self.length_map(0.5) - 1), float(1 - self.length_map_slope(1.0))
-
-    @property
-    def unresolved_separation(self) -> float:
-        """δ' of Theorem 59, what the biases of all layers add up to at most."""
-        below, above = self.rates
-        return max(float(self.bias(0.5)) / below, float(self.bias(2.0)) / above)
-
 
 def _density(z: ArrayLike) -> Array:
     return np.asarray(np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi))

@@ -28,8 +28,7 @@ NEAR = np.geomspace(1e-9, 1e-2, 29)  # 1 - ρ, from nearly equal samples to samp
 DELTAS = np.concatenate([NEAR, np.linspace(1e-2, 1.0, 199)])
 
 SEPARATIONS = (0.5, 0.1, 1e-2, 1e-4)
-LAYERS = 1000
-SETTLED = 1e-12  # correlations are iterated until they change by less; rounding moves them by that
+LAYERS, SETTLED = 1000, 1e-12  # correlations are iterated until rounding alone moves them
 EPSILONS = (0.4, 0.1, 0.03, 0.01, 5e-3)
 STEPS_OF_RHO = 21
 #: σ = (h_0 + √2 h_1 + h_2) / 2, with which σ̂(ρ) = (1 + ρ)²/4: smooth, of slope 1 at ρ = 1.

@@ -1,6 +1,7 @@
 """Eigenvalues of many samples' kernels: Proposition 2.2, Theorem 5.1, Section 7, and inputs."""
 
 import math
+from collections import defaultdict
 from functools import partial
 
 import numpy as np
@@ -143,9 +144,7 @@ def inputs(setting: Setting) -> Measurements:
 
 def linear(setting: Setting) -> Measurements:
     """Condition linear networks of finite width on orthonormal samples, n and d varied apart."""
-    logs: dict[tuple[int, int], list[tuple[float, float]]] = {
-        (seed, depth): [] for seed in setting.seeds for depth in setting.depths
-    }
+    logs: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     keys = {"at": (1, 16), "n": (8, N), "width": setting.widths, "seed": setting.seeds}
     for row, ratio, n, width, seed in grid(**keys):
         d, init = ratio * n, generator(seed, "init")

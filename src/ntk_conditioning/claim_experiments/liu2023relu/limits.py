@@ -1,7 +1,4 @@
-"""Networks of growing width against the limits of Theorems 3.1, 4.1 and 4.4, and random matrices.
-
-The paper's claims say which measured, printed and corrected values are compared.
-"""
+"""Networks of growing width against the limits of Theorems 3.1, 4.1, 4.4, and random matrices."""
 
 import itertools
 import math
