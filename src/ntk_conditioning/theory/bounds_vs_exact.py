@@ -126,5 +126,5 @@ def _bounds(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
     return bounds
 
 
-def _number(bound: Array) -> float | None:
+def _number(bound: Array | float) -> float | None:
     return None if math.isnan(value := float(bound)) else value

@@ -90,8 +90,10 @@ def _products(variances: tuple[float, ...]) -> list[tuple[Array, Array]]:
     powers, complete = [np.ones(1)], [np.ones(1)]
     for k in range(1, DEGREES + 1):
         below = np.floor(k * places).astype(int)
-        share, most = k * places - below, k * STEPS + 2
-        powers.append(np.bincount(below, 1 - share, most) + np.bincount(below + 1, share, most))
+        share, power = k * places - below, np.zeros(k * STEPS + 2)
+        np.add.at(power, below, 1 - share)
+        np.add.at(power, below + 1, share)
+        powers.append(power)
         total = np.zeros(k * (STEPS + 2))
         for i in range(1, k + 1):
             term = np.convolve(powers[i], complete[k - i])
