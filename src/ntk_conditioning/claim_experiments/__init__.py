@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, SupportsFloat
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.calculus import Array as Array
+
 Measurements = Iterator[dict[str, Any]]
 #: What tells measurements of a statement apart; a width of None is infinite.
 KEYS = ("activation", "depth", "width", "n", "d", "seed", "at")

@@ -11,12 +11,11 @@ minimum-norm interpolants", Section 2). This is an approximation, better the lar
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ntk_conditioning.kernels.interpolated_kernels import Distances
+from ntk_conditioning.networks.calculus import Array
 from ntk_conditioning.theory.random_matrix_predictions import Ends, harmonics, spectrum
-
-Array = NDArray[np.float64]
 
 DEGREES = 12  # products of more variances are a multiple of the identity
 STEPS = 200  # between the smallest and the largest logarithm of a variance

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ntk_conditioning.networks.calculus import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 NORMAL = 1.96  # quantile of the normal distribution of an interval of 95 %
 RESOLVED = 1e-12  # a smallest eigenvalue is larger than this beside the largest

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.kernels.interpolated_kernels import Distances, Table
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory import elliptical_inputs, random_matrix_predictions, sphere
 from ntk_conditioning.theory.depth import close_gain, far_samples
 from ntk_conditioning.theory.random_matrix_predictions import Ends
-from ntk_conditioning.theory.sphere import Array, Draw
+from ntk_conditioning.theory.sphere import Draw
 
 #: The name of a shape's one number.
 PARAMETERS = {"equicorrelated": "c", "two_clusters": "c", "power_law": "exponent"}

@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq
 
 from ntk_conditioning.kernels.interpolated_kernels import Distances
-
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.calculus import Array
 
 #: Nodes of the quadrature over the cosine of two samples, and how many degrees there are at most.
 NODES, DEGREES = 400, 120

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.calculus import Array
 
 #: A cosine of two rows of norm 1 is off by no more.
 ROUNDING = 16 * float(np.finfo(np.float64).eps)

@@ -4,6 +4,7 @@ In networks at their start on a sample of norm sqrt(d). ``depth`` is the hidden 
 """
 
 import math
+from collections import defaultdict
 from functools import cache
 
 import numpy as np
@@ -162,25 +163,25 @@ def lemma_1(setting: Setting) -> Measurements:
     Given a neuron's a_j = grad α (grad α)^T w_j the variance is |a_j|²/m².
     """
     for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
-        roots = []
+        squares: dict[int, list[float]] = defaultdict(list)
         for width in WIDTHS:
             net, x = network((width,) * 3, name, seed)
             slopes = [net.activation.derivative(z[0]) for z in layers(net, x[None])[1]]
             first, *others = gradient_products(net, x)
             norms = [measured.jacobian_norm for measured in angles((width,) * 3, name, seed)]
-            below, squares = slopes[0][:, None] * first * slopes[0], []
+            below = slopes[0][:, None] * first * slopes[0]
             for layer, products in enumerate(others, start=2):
                 apart = products[~torch.eye(width, dtype=torch.bool)]
-                squares.append(float(apart.square().mean()))
+                squares[layer].append(float(apart.square().mean()))
                 exact = float(below.square().sum()) / width**2
-                yield row("equation_23", squares[-1], None, exact, depth=layer, width=width)
+                keys = {"depth": layer, "width": width}
+                yield row("equation_23", squares[layer][-1], None, exact, **keys)
                 given = (net.weights[layer - 1] @ below).square().sum(dim=1) / width**2
                 ratio = float(given.max()) / (5 * norms[layer - 2] ** 2 / width)
-                yield row("variance_over_bound", ratio, depth=layer, width=width)
+                yield row("variance_over_bound", ratio, **keys)
                 below = slopes[layer - 1][:, None] * products * slopes[layer - 1]
-            roots.append(np.sqrt(squares))
-        for layer, values in enumerate(np.transpose(roots), start=2):
-            yield row("product_exponent", exponent(WIDTHS, values), depth=layer)
+        for layer, values in squares.items():
+            yield row("product_exponent", exponent(WIDTHS, np.sqrt(values)), depth=layer)
 
 
 def lemma_3(setting: Setting) -> Measurements:

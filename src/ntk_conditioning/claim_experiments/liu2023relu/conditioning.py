@@ -105,22 +105,21 @@ def dimensions(setting: Setting) -> Measurements:
     """
     # of many samples, and alike for all seeds
     for row, seed, n in grid(activation="relu", seed=setting.seeds[:3], n=(32, 128, 512)):
-        by_ratio = []
+        kappas: dict[int, list[float]] = defaultdict(list)  # over the Gram matrix's, by depth
         for ratio in RATIOS:
             x = unit_rows(_rows(seed, n, int(ratio * n)))
-            gram, kappas = np.linalg.cond(x @ x.T), []
+            gram = np.linalg.cond(x @ x.T)
             for depth in setting.depths:
                 keys = {"depth": depth, "d": x.shape[1], "at": ratio}
                 kernel = infinite.ntk(x, depth=depth, activation="relu") / (depth + 1)
                 low, *_, second, high = np.linalg.eigvalsh(kernel)
-                kappas.append(high / low / gram)
-                yield row("sphere_kappa_over_gram", kappas[-1], **keys)
+                kappas[depth].append(high / low / gram)
+                yield row("sphere_kappa_over_gram", kappas[depth][-1], **keys)
                 if ratio == 2.0:
                     c = math.cos(float(theory.gradient_angle(math.pi / 2, depth)))
                     yield row("sphere_spike", high, None, 1 + (n - 1) * c, **keys)
                     yield row("sphere_bulk_over_gram", second / low / gram, **keys)
-            by_ratio.append(kappas)
-        for depth, values in zip(setting.depths, np.transpose(by_ratio), strict=True):
+        for depth, values in kappas.items():
             flip = np.exp(np.interp(0.0, np.log(values), np.log(RATIOS)))
             yield row("sphere_flip", flip, depth=depth)
 
