@@ -21,6 +21,7 @@ from ntk_conditioning.kernels.interpolated_kernels import ntk_distances
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
+from ntk_conditioning.theory.liu2023relu import gradient_angle
 from ntk_conditioning.theory.sphere import unit_rows
 
 DEEP, SAMPLES = 20_000, (2, 5, 20, 50, 200)
@@ -55,7 +56,7 @@ def limits(setting: Setting) -> Measurements:
     samples = [on_sphere(1, n, 64) if n <= 5 else np.eye(n) for n in SAMPLES]
     w = [1 - np.cos(ANGLES), *(pdist(x, "sqeuclidean") / 2 for x in samples)]
     distinct, inverse = np.unique(np.concatenate(w), return_inverse=True)
-    cosines = 1 - ntk_distances(activations.get("relu"), DEEP)(distinct)
+    cosines = np.cos(gradient_angle(angle_of(distinct), DEEP))
     deep = np.split(cosines[inverse], np.cumsum([*map(len, w)]))
     rows = grid(activation="relu", depth=DEEP, at=ANGLES)
     for (row, _), cosine in zip(rows, deep[0], strict=True):
