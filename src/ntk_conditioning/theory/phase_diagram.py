@@ -23,8 +23,6 @@ from ntk_conditioning.theory.depth import close_gain, far_samples
 from ntk_conditioning.theory.random_matrix_predictions import Ends
 from ntk_conditioning.theory.sphere import Draw
 
-#: The name of a shape's one number.
-PARAMETERS = {"equicorrelated": "c", "two_clusters": "c", "power_law": "exponent"}
 #: The shape of real data.
 DATA = "data"
 
@@ -48,18 +46,17 @@ class RandomPlace:
 
     def draw(self, seed: int) -> Draw:
         """Return the samples that a seed draws, the same for all activations."""
-        return sphere.SHAPES[self.shape](generator(seed, "data"), **self._given)
+        return sphere.SHAPES[self.shape](generator(seed, "data"), *self._number, n=self.n, d=self.d)
 
     def law(self, distances: Distances) -> Ends:
         """Return where the laws expect the spectrum of a kernel."""
         module = elliptical_inputs if self.shape == "power_law" else random_matrix_predictions
-        ends: Ends = getattr(module, self.shape)(distances, **self._given)
+        ends: Ends = getattr(module, self.shape)(distances, *self._number, n=self.n, d=self.d)
         return ends
 
     @property
-    def _given(self) -> dict[str, Any]:
-        named = {PARAMETERS[self.shape]: self.parameter} if self.shape in PARAMETERS else {}
-        return {"n": self.n, "d": self.d, **named}
+    def _number(self) -> tuple[float, ...]:
+        return () if self.shape == "uniform" else (self.parameter,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from scipy.spatial.distance import squareform
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.interpolated_kernels import ntk_distances, tables
 from ntk_conditioning.networks import activations
-from ntk_conditioning.theory.phase_diagram import PARAMETERS, RandomPlace, measure
+from ntk_conditioning.theory.phase_diagram import RandomPlace, measure
 
 
 def random_place(rng: np.random.Generator) -> tuple[RandomPlace, str, int]:
@@ -20,7 +20,7 @@ def random_place(rng: np.random.Generator) -> tuple[RandomPlace, str, int]:
     # closer samples lose, in the other code, digits that the map keeps
     parameter = 1 - 10 ** rng.uniform(-4, 0) if shape != "power_law" else rng.uniform(0.2, 2)
     name = str(rng.choice(["relu", "erf", "tanh", "selu", "normalized_gelu", "softplus"]))
-    place = RandomPlace(shape=shape, parameter=parameter if PARAMETERS.get(shape) else 0, n=n, d=d)
+    place = RandomPlace(shape=shape, parameter=0 if shape == "uniform" else parameter, n=n, d=d)
     return place, name, int(2 ** rng.integers(0, 6))
 
 
