@@ -29,10 +29,7 @@ DATA = "data"
 
 @dataclass(frozen=True, kw_only=True)
 class RandomPlace:
-    """``n`` samples in ``d`` dimensions, of a shape of `sphere.SHAPES` with its ``parameter``.
-
-    Uniform samples have none: it is 0.
-    """
+    """``n`` samples in ``d`` dimensions, of one of `sphere.SHAPES`; uniform has ``parameter`` 0."""
 
     shape: str
     parameter: float

@@ -82,9 +82,7 @@ def equation_12(setting: Setting) -> Measurements:
 
 
 def theorem_3(setting: Setting) -> Measurements:
-    """Measure the mean |cos| of gradients and its rate in [m, m, m] and, as Figure 3, [512, m,
-    512].
-    """
+    """Measure the mean |cos| of gradients and its rate in [m, m, m] and Figure 3's [512, m, 512]."""
     narrow = (32, 64, 128, 256)
     for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
         by_width = [angles((width,) * 3, name, seed)[layer - 1] for width in WIDTHS]
@@ -187,8 +185,7 @@ def lemma_1(setting: Setting) -> Measurements:
 def lemma_3(setting: Setting) -> Measurements:
     """Measure |grad α (grad α)^T| and |α| in [m, m, m]: Eq. (27), and their powers of m.
 
-    C_α² is the largest |α|²/m of all layers. The last line of Eq. (27) prints l (9 L_σ²)^l for a
-    sum.
+    C_α² is the largest |α|²/m of all layers. Eq. (27) ends in l (9 L_σ²)^l, printed for a sum.
     """
     for row, name, seed in grid(activation=(*ACTIVATIONS, "sigmoid"), seed=setting.seeds):
         norms, lengths = [], []

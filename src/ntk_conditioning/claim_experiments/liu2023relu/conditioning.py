@@ -100,8 +100,7 @@ def _shallow(x: Array) -> Array:
 def dimensions(setting: Setting) -> Measurements:
     """Compare ReLU networks with the Gram matrix for n samples on the sphere of dimension d.
 
-    Gradients have a mean cosine c > 0: the kernel has one eigenvalue of about 1 + (n - 1) c, the
-    spike.
+    Gradients have a mean cosine c > 0: one eigenvalue is about 1 + (n - 1) c, the spike.
     """
     # of many samples, and alike for all seeds
     for row, seed, n in grid(activation="relu", seed=setting.seeds[:3], n=(32, 128, 512)):
