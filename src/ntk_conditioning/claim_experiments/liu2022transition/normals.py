@@ -82,7 +82,7 @@ def equation_12(setting: Setting) -> Measurements:
 
 
 def theorem_3(setting: Setting) -> Measurements:
-    """Measure the mean |cos| of gradients and its rate in [m, m, m] and Figure 3's [512, m, 512]."""
+    """Measure mean |cos| of gradients and its rate in [m, m, m] and Figure 3's [512, m, 512]."""
     narrow = (32, 64, 128, 256)
     for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
         by_width = [angles((width,) * 3, name, seed)[layer - 1] for width in WIDTHS]
