@@ -64,17 +64,15 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None
     """
     if len(set(x)) < 3:
         return None
-    from scipy.stats import linregress  # takes a second
-
     across, up = np.log(x), np.log(y)
-    line = linregress(across, up)
-    off = up - line.intercept - line.slope * across
+    (slope, intercept), covariance = np.polyfit(across, up, 1, cov=True)
+    off, error = up - intercept - slope * across, math.sqrt(covariance[0, 0])
     return {
-        "factor": math.exp(line.intercept),
-        "exponent": float(line.slope),
+        "factor": math.exp(intercept),
+        "exponent": float(slope),
         "points": len(off),
-        "exponent_low": float(line.slope - NORMAL * line.stderr),
-        "exponent_high": float(line.slope + NORMAL * line.stderr),
+        "exponent_low": float(slope - NORMAL * error),
+        "exponent_high": float(slope + NORMAL * error),
         "scatter": float(np.sqrt(np.mean(np.square(off)))),
     }
 

@@ -157,10 +157,8 @@ def law_grid(
 
 def laws(distances: Distances, c: float, *, n: int, d: int) -> dict[str, Any]:
     """Return the columns of the table `phase_laws` for equicorrelated samples."""
-    if c:
-        ends = random_matrix_predictions.equicorrelated(distances, c, n=n, d=d)
-    else:
-        ends = random_matrix_predictions.uniform(distances, n=n, d=d)
+    shape = "equicorrelated" if c else "uniform"
+    ends = RandomPlace(shape=shape, parameter=c, n=n, d=d).law(distances)
     eigenvalues = {"lambda_max": ends.largest, "bulk_max": ends.high, "lambda_min": ends.low}
     kappa = ends.kappa if ends.low > 0 else None
     return {"n": n, "d": d, "c": c, **eigenvalues, "kappa": kappa}
