@@ -27,9 +27,9 @@ CLEAR = 3.0  # standard errors above 0 that a shift in a fit has at least
 def spread(kernels: Array) -> dict[str, Any]:
     """Return mean, variance and quantiles of ln kappa over kernels (N, n, n), with standard errors.
 
-    As columns of the table `finite_width`. Kernels that are not finite or whose smallest eigenvalue
-    rounding hides are left out; ``resolved`` counts the others. All numbers are None if there are
-    fewer than two of them.
+    As columns of the table `finite_width`; ``low`` and ``high`` are 5 and 95 %. Kernels that are
+    not finite or whose smallest eigenvalue rounding hides are left out; ``resolved`` counts the
+    others. All numbers are None if there are fewer than two of them.
 
     >>> logs = spread(np.array([np.diag([1.0, math.e]), np.diag([1.0, math.e**3])]))
     >>> round(logs["mean"], 12), round(logs["variance"], 12), logs["resolved"]
