@@ -42,13 +42,9 @@ C4: dict[str, tuple[Any, Callable[[float], float], float]] = {
 }
 #: The first terms of duals' power series, as far as they are printed; and what is right.
 SERIES = {
-    "relu": np.array([2, math.pi, 2, 0, 1 / 12]) / (4 * math.pi),
-    "step": np.array([math.pi, 2, 0, 1 / 3, 0, 3 / 20]) / (4 * math.pi),
-    "exponential": np.exp(3) / np.array([1, 1, 2, 6]),
-}
-SERIES_CORRECTED = SERIES | {
-    "relu": np.array([2, math.pi, 1, 0, 1 / 12]) / (4 * math.pi),
-    "exponential": np.exp(1) / np.array([1, 1, 2, 6]),
+    "relu": [np.array([2, math.pi, third, 0, 1 / 12]) / (4 * math.pi) for third in (2, 1)],
+    "step": [np.array([math.pi, 2, 0, 1 / 3, 0, 3 / 20]) / (4 * math.pi)] * 2,
+    "exponential": [np.exp(power) / np.array([1, 1, 2, 6]) for power in (3, 1)],
 }
 
 
@@ -61,9 +57,8 @@ def closed_forms(setting: Setting) -> Measurements:
         for rho in (-0.5, -0.25, 0.25, 0.5):  # 65 terms of a power series leave 1e-20
             right = math.exp(rho + 1) if name == "exponential" else printed(rho)
             yield row("dual_activation", series.dual(rho), printed(rho), right, at=rho)
-        for k, term in enumerate(SERIES.get(name, ())):
-            square = series.coefficients[k] ** 2
-            yield row("dual_coefficient", square, term, SERIES_CORRECTED[name][k], at=k)
+        for k, (term, right) in enumerate(zip(*SERIES.get(name, ()), strict=True)):
+            yield row("dual_coefficient", series.coefficients[k] ** 2, term, right, at=k)
 
 
 def non_linearity(setting: Setting) -> Measurements:

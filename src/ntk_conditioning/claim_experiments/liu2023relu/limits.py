@@ -107,10 +107,9 @@ def _pairs(seed: int) -> Array:
     rng = generator(seed, "data")
     rows = []
     for angle in ANGLES:
-        frame, _ = np.linalg.qr(rng.standard_normal((D, 2)))
-        norms = rng.uniform(0.5, 2.0, size=2)
-        rows += [norms[0] * frame[:, 0]]
-        rows += [norms[1] * (np.cos(angle) * frame[:, 0] + np.sin(angle) * frame[:, 1])]
+        first, across = np.linalg.qr(rng.standard_normal((D, 2)))[0].T
+        one, other = rng.uniform(0.5, 2.0, size=2)
+        rows += [one * first, other * (np.cos(angle) * first + np.sin(angle) * across)]
     return np.array(rows)
 
 
