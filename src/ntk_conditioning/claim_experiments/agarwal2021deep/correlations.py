@@ -19,11 +19,9 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory import agarwal2021deep as theory
 
 #: Activations of mean 0, as Eq. (2) wants them; all maps take them times their gain.
-NORMALIZED = (
-    *("normalized_relu", "normalized_sigmoid", "normalized_softplus", "normalized_gelu"),
-    *("normrelu", "selu", "tanh", "erf"),
-)
-ACTIVATIONS = (*NORMALIZED, "relu", "leaky_relu", "gelu", "sigmoid", "softplus")
+NORMALIZED = ["normalized_relu", "normalized_sigmoid", "normalized_softplus", "normalized_gelu"]
+NORMALIZED += ["normrelu", "selu", "tanh", "erf"]
+ACTIVATIONS = [*NORMALIZED, "relu", "leaky_relu", "gelu", "sigmoid", "softplus"]
 NEAR = np.geomspace(1e-9, 1e-2, 29)  # 1 - ρ, from nearly equal samples to samples orthogonal
 DELTAS = np.concatenate([NEAR, np.linspace(1e-2, 1.0, 199)])
 

@@ -22,10 +22,8 @@ from ntk_conditioning.theory.sphere import unit_rows
 ANGLES = (1e-1, 1e-2, 1e-3, 1e-4)
 N = 32
 RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])  # dimensions over samples on the sphere
-OTHERS = (
-    *("leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus"),
-    *("normalized_gelu", "normalized_sigmoid", "normalized_softplus"),
-)
+OTHERS = ["leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus"]
+OTHERS += ["normalized_gelu", "normalized_sigmoid", "normalized_softplus"]
 FEW, CLOSE = 16, 0.1  # samples, and radians between the first two
 
 
