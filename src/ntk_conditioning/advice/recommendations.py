@@ -184,8 +184,8 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
     for width in WIDTHS:
         rng = generator(seed, "init", depth)
         kappas = spread(sampled_ntks(samples, **size, width=width, generator=rng))
-        if kappas.resolved == NETWORKS:
-            logs[width] = [math.exp(log or 0) for log in (kappas.mean, kappas.low, kappas.high)]
+        if kappas["resolved"] == NETWORKS:
+            logs[width] = [math.exp(kappas[name]) for name in ("mean", "low", "high")]
     trusted = _trusted([(width, kappa / limit) for width, (kappa, _, _) in logs.items()])
     return [
         (sigma.name, depth, width, kappa, low, high, kappa / limit, trusted)
