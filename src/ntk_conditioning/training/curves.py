@@ -40,11 +40,3 @@ def curve_rows(
             **{name: value if math.isfinite(value) else None for name, value in values.items()},
             "diverged": 0 <= diverged <= epoch,
         }
-
-
-def along_rows(labels: Mapping[str, Any], **network: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the kernels of one network until it diverges, see `curve_rows`."""
-    columns = tables.get("kernels_along_training").schema.names
-    for row in curve_rows(labels, **network):
-        if not row["diverged"]:
-            yield {name: value for name, value in row.items() if name in columns}

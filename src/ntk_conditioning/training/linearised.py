@@ -1,82 +1,37 @@
-"""Networks that are linear in their weights, trained as the networks that they are expanded from.
+"""Networks that are linear in their weights: expansions of networks at initialisation.
 
-A network f is replaced by its expansion at the initial weights w_0,
+A network f is replaced by its expansion at the initial weights w_0 (Lee et al. 2019),
 
-    f_0(x) + <grad f(x; w_0), v>,   v = w - w_0,
+    f_0(x) + <grad f(x; w_0), w - w_0>,
 
-for every output (Lee et al. 2019). The weights' changes v take the same steps on the same samples,
-with the same losses, rates and momentum, so that what is left between the two curves is what the
-change of the kernel does. For the square loss and all samples in a step, `prediction` has the
-curve in closed form.
+for every output. A `ModuleEnsemble` of expansions takes the same steps on the same samples as one
+of the networks, so that what is left between the two curves is what the change of the kernel does.
+For the square loss and all samples in a step, `prediction` has the curve in closed form.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Self
 
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import hardshrink
 
+from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.training.tangents import Architecture, Tangent, tangent
-from ntk_conditioning.training.trainer import Group, Split, Training, rows_of
-
-#: Smaller steps of outputs are 0: subnormal numbers would slow a processor down many times.
-NEGLIGIBLE = 1e-25
+from ntk_conditioning.training.mlp_ensemble import mlp_outputs
 
 
-class Linearised(Training):
-    """The expansions of networks of one `Architecture`; other arguments are a `Training`'s.
+class MlpModule(Network):
+    """A network of `networks.mlp` with c outputs, as a torch module."""
 
-    The gradients of all samples are kept, c times as large as the network's activations. All
-    rates of a seed are trained together.
-    """
+    def __init__(self, weights: Sequence[Tensor], activation: Activation) -> None:
+        super().__init__([], nn.Identity())
+        self.weights, self.activation = nn.ParameterList(weights), activation
+        _ = activation.gain  # its quadrature must not first run inside a torch.func transform
 
-    def __init__(self, architecture: Architecture, *networks: Any, **options: Any) -> None:
-        self._architecture = architecture
-        self._tangents: dict[int, Tangent] = {}  # by seed
-        super().__init__(*networks, **options)
-
-    def _begin(self, numbers: Sequence[int]) -> list[Group]:
-        groups = []
-        for seed in dict.fromkeys(self.members[number].seed for number in numbers):
-            x, outputs = self._train[seed].x, self._loss.outputs
-            weights = self._architecture.draw(x.shape[1], outputs, seed=seed, like=x)
-            self._tangents[seed] = tangent(weights, self._architecture.activation, x)
-            part = [number for number in numbers if self.members[number].seed == seed]
-            changes = [w.new_zeros(len(part), *w.shape) for w in weights]
-            groups.append(self._group(part, "change", changes))
-        return groups
-
-    def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
-        here, labels = self._gather(group, self._train, rows)
-        f, _ = self._forward(group, here)
-        self._watch_step(group, f, labels)
-        pace = (-self._rates[group.index] / f.shape[1]).to(f)[:, None, None]
-        pull = hardshrink(self._loss.gradient(f, labels).mul_(pace), NEGLIGIBLE)
-        velocities, changes = group.kind("velocity"), group.kind("change")
-        for velocity in velocities:
-            velocity.mul_(self.descent.momentum)
-        here.add_gradients(velocities or changes, pull)
-        for change, velocity in zip(changes, velocities, strict=False):
-            change += velocity
-
-    def _gather(
-        self, group: Group, parts: Mapping[int, Split], rows: Mapping[int, Any]
-    ) -> tuple[Any, Tensor]:
-        """Return the expansion at some of the samples of the members' only seed, and labels."""
-        seed = self.members[group.numbers[0]].seed
-        whole, chosen = self._tangents[seed], rows[seed]
-        alphas, deltas = (
-            tuple(rows_of(t, chosen) for t in factors) for factors in (whole.alphas, whole.deltas)
-        )
-        labels = parts[seed].y[chosen].expand(len(group.numbers), -1)
-        return Tangent(rows_of(whole.f, chosen), alphas, deltas), labels
-
-    def _forward(self, group: Group, x: Any) -> tuple[Tensor, None]:
-        return x.outputs(group.kind("change")), None
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        return mlp_outputs([*self.weights], self.activation, x), None
 
 
 class Expansion(Network):

@@ -6,9 +6,8 @@ from torch.func import functional_call, jacrev
 
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import Split
 
 LOSSES = ("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")

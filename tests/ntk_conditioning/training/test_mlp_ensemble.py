@@ -13,8 +13,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import mlp_ensemble, trainer
-from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.tangents import Architecture
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import (
