@@ -49,13 +49,10 @@ def module_kernel(
     With the ``outputs`` "full" it is that of all, (n c, n c), see `modules.ntk`.
     """
     network, x, parts = deepcopy(network).double(), x.double(), []
+    names = {parameter: name for name, parameter in network.named_parameters()}
     for factor, parameters in network.rate_groups().items():
-        group = {id(parameter) for parameter in parameters}
-
-        def chosen(_: str, parameter: Tensor, group: set[int] = group) -> bool:
-            return id(parameter) in group
-
-        k = modules.ntk(network, x, outputs=outputs, parameters=chosen, progress=False)
+        group = [names[parameter] for parameter in parameters]
+        k = modules.ntk(network, x, outputs=outputs, parameters=group, progress=False)
         parts.append(factor * k)
     return torch.stack(parts).sum(0)
 
