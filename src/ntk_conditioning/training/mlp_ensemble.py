@@ -1,13 +1,10 @@
-"""Ensembles: fully connected networks in the NTK parameterisation, trained by hand-written passes.
-
-On a CPU every network trains by itself, in one thread; on a GPU single small networks would wait
-for their launches, so that the products of all members are computed together. The networks are
-those of `networks.mlp`, with any number of outputs:
+"""Ensembles of the networks of `networks.mlp`, with any number of outputs, by hand-written passes.
 
     z_l = s_(l-1) a_(l-1) W_l^T,   a_l = sigma(z_l),   f = s_L a_L W_(L+1)^T,
 
-with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products. Matrices
-may have one more axis in front, for networks that are computed side by side.
+with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). On a CPU every network trains by itself, in
+one thread. On a GPU small ones would wait for their launches: the products of all members are
+computed together, and matrices have one more axis in front.
 """
 
 import math
@@ -86,6 +83,7 @@ class Ensemble(Training):
         self._began: Group | None = None  # the group that was the last to begin on a GPU
         self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
         super().__init__(*networks, **options)
+        self._replays = together and self._like.is_cuda
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
         d, outputs = self._like.shape[1], self._loss.outputs
@@ -97,24 +95,19 @@ class Ensemble(Training):
         groups = []
         for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
             layers = zip(*(drawn[self.members[number].seed] for number in part), strict=True)
-            groups.append(self._group(part, "weights", [*map(torch.stack, layers)]))
+            tensors = {f"weights_{k}": torch.stack(layer) for k, layer in enumerate(layers)}
+            if self.descent.momentum:
+                pairs = enumerate([*tensors.values()])
+                tensors |= {f"velocity_{k}": torch.zeros_like(t) for k, t in pairs}
+            groups.append(Group(part, tensors))
         return groups
 
     def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
+        take = partial(self._take_step, group, measure=last)
+        # of several groups, threads would disturb each other's records
         if last or not self._replays:
-            self._take_step(group, rows, measure=last)
-        else:
-            self._replay_step(group, rows)
-
-    @property
-    def _replays(self) -> bool:
-        """Whether steps are recorded: of several groups threads would disturb each other's."""
-        return self._together and self._like.is_cuda
-
-    def _replay_step(self, group: Group, rows: Mapping[int, Tensor]) -> None:
-        """Do a step, which is recorded once the group's first has made the libraries ready."""
-        take = partial(self._take_step, group, measure=False)
-        if self._began is not group:
+            take(rows)
+        elif self._began is not group:  # its first step makes the libraries ready
             _ = group.index  # now, for that waits
             self._began, self._step = group, take if waits(partial(take, rows)) else None
         else:

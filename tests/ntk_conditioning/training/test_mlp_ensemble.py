@@ -179,10 +179,10 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
     expected, paused = finish(make(members, **kind)), make(members, **kind)
     assert paused.advance()
     assert not paused.advance(after(1))  # of three steps
-    monkeypatch.setattr(Ensemble, "_replays", True)
     monkeypatch.setattr(mlp_ensemble, "waits", lambda step: step())
     monkeypatch.setattr(mlp_ensemble, "Recorded", Called)
     found = make(members, **kind)
+    found._replays = True
     finish(found)
     assert len(recorded) == 2, "before one diverged, and after it"
     assert_same(found.state(), expected.state())
