@@ -1,8 +1,6 @@
-"""Typed Parquet tables: what a column means is written once, here and in the files' metadata.
+"""Typed Parquet tables, each declared in ``<table>.yaml`` beside this module.
 
-Each table is declared in ``<table>.yaml`` beside this module, which writes and reads tables. A
-table on disk is sorted by its keys, compressed with zstd and carries its own documentation, and the
-same rows always give the same bytes.
+A file is sorted by its table's keys and carries its documentation; equal rows give equal bytes.
 """
 
 import os
@@ -67,10 +65,9 @@ def get(name: str) -> Table:
     >>> get("angles").keys
     ('kernel', 'dataset', 'activation', 'depth', 'seed')
     """
-    path = FOLDER / f"{name}.yaml"
-    if not path.is_file():
+    if name not in TABLES:
         raise TableError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    return declared(path)
+    return TABLES[name]
 
 
 @cache

@@ -1,10 +1,9 @@
 """Repairs of conditioning by preconditioning, on the samples and on the kernel: what each gives.
 
-On samples: to subtract their mean, to standardise their features, to divide each by its norm, to
-remove their top directions. On the kernel: to take functions beside the mean, K → H K H with
-H = I - 1 1ᵀ/n; to give all samples one gradient norm, K_ij → K_ij / sqrt(K_ii K_jj); to bring its
-largest eigenvalues down to the next one, as a preconditioner of the steps does (Ma & Belkin 2017,
-"Diving into the shallows"). Steps are those of gradient descent by 1/λ_max, see `prediction`.
+Samples are changed as `prepared` says. Of the kernel, ``centred`` takes functions beside the mean,
+K → H K H with H = I - 1 1ᵀ/n; ``unit_norm`` gives all gradients one norm,
+K_ij → K_ij / sqrt(K_ii K_jj); ``top_directions`` brings its largest eigenvalues down to the next,
+as a preconditioner of the steps does (Ma & Belkin 2017, "Diving into the shallows").
 """
 
 import math
@@ -38,8 +37,9 @@ class Repaired:
 
     ``place`` is `NOTHING`, `SAMPLES` or `KERNEL`; ``directions`` counts those that are removed.
     ``kappa`` is None where its error may exceed 1. ``effective_kappa`` is that of the
-    directions in which labels lie, see `LabelSpectrum`; steps are until the loss is at most one
-    half, one tenth and one hundredth of its first value, None where it never is.
+    directions in which labels lie, see `LabelSpectrum`. Steps of gradient descent by 1/λ_max, see
+    `predicted_steps`, are until the loss is at most one half, one tenth and one hundredth of its
+    first value, None where it never is.
     """
 
     place: str

@@ -1,7 +1,6 @@
-"""Samples and labels as their source has them: drawn, shipped with a library, or from a file.
+"""Samples and labels as their source has them; `RawSamples` checks what all must fulfil.
 
-Readers check that a source is what it says it is; what every dataset must fulfil is checked by
-`RawSamples`. Libraries that one reader needs are imported there.
+Libraries that one reader needs are imported there.
 """
 
 from collections.abc import Callable, Mapping
