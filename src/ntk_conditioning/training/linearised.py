@@ -10,28 +10,13 @@ For the square loss and all samples in a step, `prediction` has the curve in clo
 """
 
 import warnings
-from collections.abc import Sequence
 from typing import Self
 
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.training.mlp_ensemble import mlp_outputs
-
-
-class MlpModule(Network):
-    """A network of `networks.mlp` with c outputs, as a torch module."""
-
-    def __init__(self, weights: Sequence[Tensor], activation: Activation) -> None:
-        super().__init__([], nn.Identity())
-        self.weights, self.activation = nn.ParameterList(weights), activation
-        _ = activation.gain  # its quadrature must not first run inside a torch.func transform
-
-    def forward(self, x: Tensor) -> tuple[Tensor, None]:
-        return mlp_outputs([*self.weights], self.activation, x), None
 
 
 class Expansion(Network):

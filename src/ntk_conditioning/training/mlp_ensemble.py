@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, activate, draw_weights, product
+from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
-from ntk_conditioning.training.kernels_along import sharpness
-from ntk_conditioning.training.trainer import Group, Split, Training
+from ntk_conditioning.training.trainer import Group, Training
 
 
 @dataclass(frozen=True)
@@ -45,28 +45,35 @@ class Architecture:
         return [w.to(like) for w in draw_weights(d, **size, generator=generator(seed, "init"))]
 
 
-def mlp_kernel(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tensor:
-    """Return the mean (n, n) over outputs of the kernels of one each, in the type of the weights.
+class MlpModule(Network):
+    """A network of `networks.mlp` with c outputs, as a torch module."""
 
-    >>> from ntk_conditioning.networks import activations
-    >>> two = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
-    >>> mlp_kernel([two], activations.get("linear"), two).tolist()
-    [[1.0, 0.0], [0.0, 9.0]]
-    """
-    *inner, last = weights
-    k = x.new_zeros(len(x), len(x))
-    for row in last:
-        k += ntk(MLP((*inner, row[None]), activation), x)
-    return k / len(last)
+    def __init__(self, weights: Sequence[Tensor], activation: Activation) -> None:
+        super().__init__([], nn.Identity())
+        self.weights, self.activation = nn.ParameterList(weights), activation
+        _ = activation.gain  # its quadrature must not first run inside a torch.func transform
 
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        *hidden, last = self.weights
+        for weight in hidden:
+            scale = self.activation.gain / math.sqrt(len(weight))
+            # of `scale * value` torch takes the forward derivative five times as slowly
+            x = torch.ops.aten.mul.Scalar(self.activation.function(x @ weight.T), scale)
+        return x @ last.T, None
 
-def mlp_outputs(weights: Sequence[Tensor], activation: Activation, x: Tensor) -> Tensor:
-    """Return the outputs (n, c) by operations that can be differentiated."""
-    for weight in weights[:-1]:
-        scale = activation.gain / math.sqrt(len(weight))
-        # of `scale * value` torch takes the forward derivative five times as slowly
-        x = torch.ops.aten.mul.Scalar(activation.function(x @ weight.T), scale)
-    return x @ weights[-1].T
+    def kernel(self, x: Tensor) -> Tensor:
+        """Return the mean (n, n) over outputs of the kernels of one each, in the type of ``x``.
+
+        >>> from ntk_conditioning.networks import activations
+        >>> two = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
+        >>> MlpModule([two], activations.get("linear")).kernel(two).tolist()
+        [[1.0, 0.0], [0.0, 9.0]]
+        """
+        *inner, last = (w.detach().to(x) for w in self.weights)
+        k = x.new_zeros(len(x), len(x))
+        for row in last:
+            k += ntk(MLP((*inner, row[None]), self.activation), x)
+        return k / len(last)
 
 
 class Ensemble(Training):
@@ -162,18 +169,12 @@ class Ensemble(Training):
             x, _ = activate(self._architecture.activation, product(x, weight.mT, scale))
         return product(x, last.mT, self._scales[-1]), None
 
-    def _kernel(self, group: Group, place: int, x: Tensor) -> Tensor:
-        weights = [w[place].double() for w in group.kind("weights")]
-        return mlp_kernel(weights, self._architecture.activation, x.double())
+    def _network(self, group: Group, place: int, x: Tensor) -> MlpModule:
+        weights = [w[place].clone() for w in group.kind("weights")]
+        return MlpModule(weights, self._architecture.activation)
 
-    def _sharpness(self, group: Group, place: int, block: Split, rng: np.random.Generator) -> float:
-        weights = [w[place].clone().requires_grad_() for w in group.kind("weights")]
-
-        def loss() -> Tensor:
-            f = mlp_outputs(weights, self._architecture.activation, block.x)
-            return self._loss.values(f, block.y).mean()
-
-        return sharpness(loss, weights, start=rng)
+    def _kernel(self, network: MlpModule, x: Tensor) -> Tensor:
+        return network.kernel(x.double())
 
     @staticmethod
     def _matrices(group: Group, kind: str) -> list[Tensor]:

@@ -1,6 +1,7 @@
 """Ensembles of torch modules: each network by itself, by automatic differentiation."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -12,9 +13,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ntk_conditioning.networks.modules import Network
+from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.kernels_along import frozen, module_kernel, sharpness
-from ntk_conditioning.training.trainer import Group, Split, Training
+from ntk_conditioning.training.kernels_along import module_kernel
+from ntk_conditioning.training.trainer import Group, Training
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
@@ -127,19 +129,13 @@ class ModuleEnsemble(Training):
         with _ONE_AT_A_TIME:
             super()._measure(group)
 
-    def _kernel(self, group: _Trained, place: int, x: Tensor) -> Tensor:
-        return module_kernel(frozen(group.network, x), x)
+    def _network(self, group: _Trained, place: int, x: Tensor) -> Network:
+        network = deepcopy(group.network)
+        freeze_statistics(network, x)
+        return network
 
-    def _sharpness(
-        self, group: _Trained, place: int, block: Split, rng: np.random.Generator
-    ) -> float:
-        network = frozen(group.network, block.x)
-        factors = {p: s for s, parameters in network.rate_groups().items() for p in parameters}
-
-        def loss() -> Tensor:
-            return self._loss.values(network(block.x)[0], block.y).mean()
-
-        return sharpness(loss, [*factors], start=rng, factors=[*factors.values()])
+    def _kernel(self, network: Network, x: Tensor) -> Tensor:
+        return module_kernel(network, x)
 
     def _output(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs and representations, in the samples' type."""

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent, measured_epochs
-from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers
+from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, sharpness
 from ntk_conditioning.training.losses import Loss
 
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
@@ -199,12 +200,12 @@ class Training(ABC):
         """Return outputs (..., n, c) and, if they are measured, the last representations."""
 
     @abstractmethod
-    def _kernel(self, group: Any, place: int, x: Tensor) -> Tensor:
-        """Return the kernel of the member at a place of a group, in float64, at samples."""
+    def _network(self, group: Any, place: int, x: Tensor) -> Network:
+        """Return a copy of the network at a place of a group, without statistics but those of x."""
 
     @abstractmethod
-    def _sharpness(self, group: Any, place: int, block: Split, rng: np.random.Generator) -> float:
-        """Return the sharpness of the member at a place of a group, see `sharpness`."""
+    def _kernel(self, network: Any, x: Tensor) -> Tensor:
+        """Return the kernel of such a network, in float64, at samples."""
 
     def _evaluates_as_trained(self) -> bool:
         """Return whether evaluations show the network as its steps see it, in full precision."""
@@ -306,15 +307,20 @@ class Training(ABC):
         for place, number in enumerate(group.numbers):
             seed = self.members[number].seed
             rows = torch.from_numpy(generator(seed, "blocks").permutation(self._n))
-            rows = rows[: self.block_size].to(self._like.device)
-            block = Split(*(t[rows] for t in self._train[seed]))
+            x, y = (t[rows[: self.block_size].to(t.device)] for t in self._train[seed])
             if seed not in self._initial_kernels:  # also where a state goes on
                 (start,) = self._begin([number])
-                self._initial_kernels[seed] = self._kernel(start, 0, block.x).numpy(force=True)
-            k = self._kernel(group, place, block.x).numpy(force=True)
-            codes = self._loss.codes[block.y].numpy(force=True).astype(np.float64)
+                initial = self._kernel(self._network(start, 0, x), x)
+                self._initial_kernels[seed] = initial.numpy(force=True)
+            network = self._network(group, place, x)
+            k = self._kernel(network, x).numpy(force=True)
+            codes = self._loss.codes[y].numpy(force=True).astype(np.float64)
             numbers = kernel_numbers(k, self._initial_kernels[seed], codes)
+            rates = network.rate_groups().items()
+            factors: dict[Tensor, float] = {p: factor for factor, some in rates for p in some}
+            with torch.enable_grad():
+                loss = self._loss.values(network(x)[0], y).mean()
             rng = generator(seed, "lanczos")
-            numbers["sharpness"] = self._sharpness(group, place, block, rng)
+            numbers["sharpness"] = sharpness(loss, factors, start=rng)
             for name, value in numbers.items():
                 self.metrics[name][self.epoch, number] = value

@@ -25,9 +25,8 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import condition_numbers
 from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.kernels_along import module_kernel
-from ntk_conditioning.training.linearised import MlpModule
 from ntk_conditioning.training.losses import Loss, make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble, MlpModule
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.cli import log

@@ -17,8 +17,7 @@ from ntk_conditioning.training.kernels_along import (
     module_kernel,
     sharpness,
 )
-from ntk_conditioning.training.linearised import MlpModule
-from ntk_conditioning.training.mlp_ensemble import Architecture
+from ntk_conditioning.training.mlp_ensemble import Architecture, MlpModule
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import CROSS_ENTROPY, ensemble, jacobian, networks
@@ -133,4 +132,6 @@ def test_what_a_kernel_cannot_tell_is_missing():
 
 def test_a_loss_without_curvature_has_none():
     w = torch.zeros(20, dtype=torch.float64, requires_grad=True)
-    assert sharpness(w.sum, [w], start=np.random.default_rng(1)) == pytest.approx(0, abs=1e-12)
+    assert sharpness(w.sum(), {w: 1.0}, start=np.random.default_rng(1)) == pytest.approx(
+        0, abs=1e-12
+    )
