@@ -201,7 +201,7 @@ class Training(ABC):
 
     @abstractmethod
     def _network(self, group: Any, place: int, x: Tensor) -> Network:
-        """Return a copy of the network at a place of a group, without statistics but those of x."""
+        """Return a copy of a member's network, its batch norms with the statistics of ``x``."""
 
     @abstractmethod
     def _kernel(self, network: Any, x: Tensor) -> Tensor:
