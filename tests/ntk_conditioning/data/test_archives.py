@@ -17,9 +17,8 @@ from ntk_conditioning.data import archives
 from ntk_conditioning.data.archives import FormatError, tar_files
 from ntk_conditioning.data.readers.images import FOLDER, read_cifar10, read_idx
 from ntk_conditioning.data.readers.tables import read_npz, read_parquet
-from ntk_conditioning.data.speech.corpus import decode
 from ntk_conditioning.files import MissingFileError
-from tests.ntk_conditioning.data.speech.corpora import UTTERANCES
+from tests.ntk_conditioning.data.speech.corpora import UTTERANCES, read_flac
 from tests.support.sources import tar_bytes
 
 FILES = {"set/a.bin": b"a" * 700, "set/empty": b"", "set/b.bin": bytes(range(256)) * 4}
@@ -123,10 +122,6 @@ def flac() -> bytes:
     content[21] |= 0xF
     content[22:26] = b"\xff" * 4
     return bytes(content)
-
-
-def read_flac(path):
-    return decode(path.read_bytes(), source=str(path), sample_rate=16000)
 
 
 BOMBS = {

@@ -43,10 +43,6 @@ class TestNpz:
     def test_other_files_are_named_and_python_objects_never_unpickled(self, tmp_path):
         with pytest.raises(FormatError, match=r"mine.npz cannot be read as a NumPy archive"):
             read_npz(save(tmp_path, x=np.array([{}], dtype=object)))
-        path = save(tmp_path, x=np.eye(60))
-        path.write_bytes(path.read_bytes().replace(b"(60, 60)", b"(20, 60)"))
-        with pytest.raises(FormatError, match=r"mine.npz cannot be read .* Bad CRC-32 for file 'x"):
-            read_npz(path)
         for shape in (b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,", b"(0,)"):
             described = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
             header = b"\x93NUMPY\x01\x00" + len(described).to_bytes(2, "little") + described
