@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import datasheets
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.theory.sphere import effective_dimension
+from ntk_conditioning.theory.sphere import effective_dimension, unit_rows
 
 Array = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def geometry(name: str, x: Array) -> Geometry:
     duplicates = find_duplicates(x[rows])
     if (different := len(duplicates.first)) < 4:
         raise UserError(f"{name}: {different} different samples; advice needs four or more")
-    units = x[rows] / np.linalg.norm(x[rows], axis=1, keepdims=True)
+    units = unit_rows(x[rows])
     rank = int(np.linalg.matrix_rank(units))
     if rank < 2:
         raise UserError(f"{name}: all samples are parallel; of norm 1 they would be equal")
