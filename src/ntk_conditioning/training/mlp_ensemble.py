@@ -170,7 +170,7 @@ class Ensemble(Training):
         return product(x, last.mT, self._scales[-1]), None
 
     def _network(self, group: Group, place: int, x: Tensor) -> MlpModule:
-        weights = [w[place].clone() for w in group.kind("weights")]
+        weights = [t[place].clone() for name, t in group.tensors.items() if "weights" in name]
         return MlpModule(weights, self._architecture.activation)
 
     def _kernel(self, network: MlpModule, x: Tensor) -> Tensor:
@@ -178,5 +178,6 @@ class Ensemble(Training):
 
     @staticmethod
     def _matrices(group: Group, kind: str) -> list[Tensor]:
-        """Return the tensors of a kind, of a single member without the axis for members."""
-        return [t[0] if len(group.numbers) == 1 else t for t in group.kind(kind)]
+        """Return the tensors of a kind by layers, of a single member without the first axis."""
+        matrices = [t for name, t in group.tensors.items() if name.startswith(kind)]
+        return [t[0] for t in matrices] if len(group.numbers) == 1 else matrices

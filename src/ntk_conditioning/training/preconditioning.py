@@ -19,7 +19,7 @@ from ntk_conditioning.kernels.infinite_network import InfiniteNetwork
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.condition_numbers import EPS, growth, resolution_floor, resolved_ratio
 from ntk_conditioning.spectra.labels import LabelSpectrum
-from ntk_conditioning.training.prediction import predicted_steps
+from ntk_conditioning.training.prediction import SHARES, predicted_steps
 
 Array = NDArray[np.float64]
 
@@ -27,8 +27,6 @@ Array = NDArray[np.float64]
 NOTHING, SAMPLES, KERNEL = "nothing", "samples", "kernel"
 #: Repairs of samples beside the removal of top directions.
 PREPARATIONS = ("centred", "unit_norm", "centred_unit_norm", "standardized_unit_norm")
-#: Shares of the loss to which steps are counted.
-SHARES = (1 / 2, 1 / 10, 1 / 100)
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,9 @@ def _repaired(place: str, repair: str, directions: int, values: Array, squares: 
     if squares.any():
         effective = LabelSpectrum(resolved[::-1], squares[::-1] / squares.sum()).effective_kappa
         descent: Any = {"rate": 1 / largest, "n": 1}
-        steps = [predicted_steps(resolved, squares, **descent, share=share) for share in SHARES]
+        steps = [
+            predicted_steps(resolved, squares, **descent, share=share) for share in SHARES.values()
+        ]
     kappa, _ = resolved_ratio((largest, error), (float(values[0]), error))
     numbers = n, largest, float(values[0]), kappa, effective if effective < math.inf else None
     whole = [math.ceil(t) if t < math.inf else None for t in steps]

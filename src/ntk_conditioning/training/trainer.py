@@ -62,10 +62,6 @@ class Group:
         """The numbers on the tensors' device, copied once: a GPU finishes its work before."""
         return torch.tensor(self.numbers, device=next(iter(self.tensors.values())).device)
 
-    def kind(self, kind: str) -> list[Tensor]:
-        """The tensors of one kind, from the first layer to the last."""
-        return [t for name, t in self.tensors.items() if name.startswith(kind)]
-
 
 class Training(ABC):
     """Networks in training.
