@@ -1,11 +1,7 @@
 """Networks that are linear in their weights: expansions of networks at initialisation.
 
-A network f is replaced by its expansion at the initial weights w_0 (Lee et al. 2019),
-
-    f_0(x) + <grad f(x; w_0), w - w_0>,
-
-for every output. A `ModuleEnsemble` of expansions takes the same steps on the same samples as one
-of the networks, so that what is left between the two curves is what the change of the kernel does.
+A `ModuleEnsemble` of expansions takes the same steps on the same samples as one of the networks, so
+that what is left between the two curves is what the change of the kernel does (Lee et al. 2019).
 For the square loss and all samples in a step, `prediction` has the curve in closed form.
 """
 
@@ -20,19 +16,9 @@ from ntk_conditioning.networks.modules import Network
 
 
 class Expansion(Network):
-    """The expansion f_0(x) + <grad f(x; w_0), w - w_0> of a network at the weights that it has.
+    """The expansion f_0(x) + <grad f(x; w_0), w - w_0> of a network's outputs at its weights w_0.
 
     Its parameters are the weights w, which a `ModuleEnsemble` moves as the network's own.
-
-    >>> import torch
-    >>> square = nn.Linear(1, 1, bias=False)
-    >>> _ = square.requires_grad_(False).weight.fill_(3.0)
-    >>> square.forward = lambda x: (x * square.weight**2, None)
-    >>> square.rate_groups = dict
-    >>> expansion = Expansion(square)
-    >>> _ = square.weight.fill_(4.0)
-    >>> expansion(torch.tensor([[1.0]]))[0].item()  # 9 + 6 (4 - 3)
-    15.0
     """
 
     def __init__(self, network: Network) -> None:
