@@ -90,17 +90,15 @@ def epochs_to(level: float, epochs: Sequence[int], losses: Losses) -> float:
     >>> epochs_to(0.1, [0, 1, 2], [10.0, 1.0, 0.01])
     1.5
     """
-    start, high = 0, None
-    for epoch, loss in zip(epochs, losses, strict=True):
-        if loss is None:
-            return math.inf
-        if loss <= level:
-            if high is None or loss <= 0:
-                return float(epoch)
-            share = (math.log(high) - math.log(level)) / (math.log(high) - math.log(loss))
-            return start + (epoch - start) * share
-        start, high = epoch, loss
-    return math.inf
+    curve = np.array(losses, dtype=float)
+    reached = np.flatnonzero(curve <= level)
+    if not len(reached):
+        return math.inf
+    k = int(reached[0])
+    if k == 0 or curve[k] <= 0:
+        return float(epochs[k])
+    logs, between = np.log([curve[k], curve[k - 1]]), [epochs[k], epochs[k - 1]]
+    return float(np.interp(math.log(level), logs, between))
 
 
 def times(epochs: Sequence[int], losses: Losses, *, prefix: str = "") -> dict[str, Any]:
