@@ -155,11 +155,8 @@ def draw_moves(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
 def crop_flip(images: Tensor, moves: Tensor) -> Tensor:
     """Return images (n, colours, height, width) cropped and mirrored as `draw_moves` says."""
     height, width = images.shape[-2:]
-    top, left, mirrored = (move[:, None] for move in moves.unbind(1))
-    rows = top + torch.arange(height, device=images.device)
-    columns = torch.arange(width, device=images.device).expand(len(images), -1)
-    columns = left + torch.where(mirrored == 1, width - 1 - columns, columns)
-    number = torch.arange(len(images), device=images.device)[:, None, None]
-    # Indices on both sides of the colours' axis put it last.
-    padded = pad(images, (PADDING,) * 4)
-    return padded[number, :, rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
+    top, left, mirrored = moves.unbind(1)
+    windows = pad(images, (PADDING,) * 4).unfold(2, height, 1).unfold(3, width, 1)
+    crops = windows[torch.arange(len(images), device=images.device), :, top, left]
+    moved = torch.where(mirrored[:, None, None, None] == 1, crops.flip(-1), crops)
+    return moved.contiguous(memory_format=torch.channels_last)
