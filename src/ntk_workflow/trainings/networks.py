@@ -191,18 +191,17 @@ def training_rows(task: TrainingTask, rates: Rates, ensemble: Training) -> tuple
     labels |= {"batch_size": n if settings.batch_size == "all" else min(settings.batch_size, n)}
     labels |= {"decay_at": " ".join(map(str, settings.decay_at)) or "none"}
     labels |= {"image": " ".join(map(str, task.image or ["none"]))}
-    columns = tables.get("training").schema.names
-    of_block = tables.get("kernels_along_training").schema.names
-    of_curves = {key: value for key, value in labels.items() if key in columns}
-    of_kernels = labels | {"n_train": n, "n": ensemble.block_size}
+    of_curves = tables.get("training").schema.names
+    of_kernels = tables.get("kernels_along_training").schema.names
     rows, along = Rows(), Rows()
     for number, ((seed, relative), rate) in enumerate(rates.items()):
+        labels |= {"seed": seed, "relative_rate": relative, "learning_rate": rate}
         metrics = {name: curve[:, number].tolist() for name, curve in ensemble.metrics.items()}
-        curve = {name: metrics[name] for name in ensemble.METRICS}
-        network: Any = {"seed": seed, "relative_rate": relative, "rate": rate}
+        network: Any = {"metrics": metrics, "diverged": int(ensemble.diverged[number])}
         network |= {"steps_per_epoch": ensemble.steps_per_epoch}
-        network |= {"diverged": int(ensemble.diverged[number])}
-        rows += curve_rows(of_curves, **network, metrics=curve, epochs=ensemble.descent.evaluated)
-        measured = curve_rows(of_kernels, **network, metrics=metrics, epochs=ensemble.measured)
-        along += [{key: row[key] for key in of_block} for row in measured if not row["diverged"]]
+        curve = curve_rows(labels, **network, epochs=ensemble.descent.evaluated)
+        rows += [{key: row[key] for key in of_curves} for row in curve]
+        block = labels | {"n_train": n, "n": ensemble.block_size}
+        measured = curve_rows(block, **network, epochs=ensemble.measured)
+        along += [{key: row[key] for key in of_kernels} for row in measured if not row["diverged"]]
     return rows, along

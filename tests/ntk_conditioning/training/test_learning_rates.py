@@ -40,9 +40,10 @@ def training(curves, accuracy=None, factors=None, **point):
         metrics = {"train_loss": losses}
         metrics |= {"test_accuracy": accuracy[seed, rate]} if accuracy else {}
         diverged = int(lost[0]) if len(lost) else -1
-        network = {"seed": seed, "relative_rate": rate, "rate": rate * (factors or {}).get(seed, 1)}
-        network |= {"steps_per_epoch": 2, "diverged": diverged}
-        rows += curve_rows(LABELS | point, **network, metrics=metrics, epochs=range(len(losses)))
+        names = {"seed": seed, "relative_rate": rate}
+        names |= {"learning_rate": rate * (factors or {}).get(seed, 1)}
+        network = {"steps_per_epoch": 2, "diverged": diverged, "epochs": range(len(losses))}
+        rows += curve_rows(LABELS | point | names, **network, metrics=metrics)
     return tables.from_rows("training", rows)
 
 
