@@ -44,18 +44,18 @@ def test_geometry_is_that_of_all_pairs():
     units = x / np.linalg.norm(x, axis=1)[:, None]
     pairs = np.transpose(np.triu_indices(300, 1))
     angles = np.degrees(np.arccos(np.clip((units @ units.T)[*pairs.T], -1, 1)))
-    assert found.pair == tuple(pairs[angles.argmin()] + 1)
-    assert found.sheet.min_angle == pytest.approx(angles.min(), rel=1e-6)
+    assert (found.i, found.j) == tuple(pairs[angles.argmin()] + 1)
+    assert found.min_angle == pytest.approx(angles.min(), rel=1e-6)
     assert found.mean_cosine == pytest.approx(np.cos(np.radians(angles)).mean(), abs=1e-12)
     assert found.effective_dimension == pytest.approx(4, rel=0.1)
-    assert (found.rank, found.sheet.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
+    assert (found.rank, found.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
 
 
 def test_equal_samples_are_to_be_removed_and_count_once():
     x = np.vstack([uniform(40, 20), uniform(40, 20)[:3], np.zeros((2, 20))])
     advice = advised(x)
     said = words(advice)
-    assert (advice.geometry.sheet.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
+    assert (advice.geometry.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
     equal = "Samples 0 and 40, 1 and 41, 2 and 42 are equal (counted from 0)"
     assert equal in said["Your samples"]
     assert "Remove the 2 samples that are zero. Remove all but one" in said["What to do first"]
