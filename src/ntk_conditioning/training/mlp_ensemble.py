@@ -34,11 +34,6 @@ class Architecture:
     width: int
     activation: Activation
 
-    @property
-    def scales(self) -> list[float]:
-        """The scale s_l of each layer's input."""
-        return [1.0, *(self.activation.gain / math.sqrt(self.width) for _ in range(self.depth))]
-
     def draw(self, d: int, outputs: int, *, seed: int, like: Tensor) -> list[Tensor]:
         """Return the weights that training starts from, of ``like``'s type and on its device."""
         size = {"depth": self.depth, "width": self.width, "outputs": outputs}
@@ -51,7 +46,8 @@ class MlpModule(Network):
     def __init__(self, weights: Sequence[Tensor], activation: Activation) -> None:
         super().__init__([], nn.Identity())
         self.weights, self.activation = nn.ParameterList(weights), activation
-        _ = activation.gain  # its quadrature must not first run inside a torch.func transform
+        if len(weights) > 1:  # its quadrature must not first run inside a torch.func transform
+            _ = activation.gain
 
     def forward(self, x: Tensor) -> tuple[Tensor, None]:
         *hidden, last = self.weights
@@ -86,7 +82,8 @@ class Ensemble(Training):
         self, architecture: Architecture, *networks: Any, together: bool = False, **options: Any
     ) -> None:
         self._architecture, self._together = architecture, together
-        self._scales = architecture.scales
+        sigma, width = architecture.activation, architecture.width
+        self._scales = [1.0, *(sigma.gain / math.sqrt(width) for _ in range(architecture.depth))]
         self._began: Group | None = None  # the group that was the last to begin on a GPU
         self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
         super().__init__(*networks, **options)
