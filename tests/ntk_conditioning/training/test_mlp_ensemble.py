@@ -6,8 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.lr_scheduler import MultiStepLR
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
@@ -23,6 +24,7 @@ from tests.ntk_conditioning.training.ensembles import (
     SCALAR,
     SQUARE,
     ensemble,
+    networks,
     split,
 )
 from tests.support.trainings import after, assert_same, finish
@@ -41,10 +43,6 @@ def make(members=MEMBERS, *, n=10, d=3, depth=2, width=7, activation=RELU, **opt
     return ensemble(architecture, members, n=n, shape=(d,), test=n + 1, **options)
 
 
-def weights(trained: Ensemble) -> list[Tensor]:
-    return [torch.from_numpy(w) for name, w in trained.state().items() if "weights_" in name]
-
-
 #: Those of the project and of a user, with torch's own function.
 ACTIVATIONS = {
     RELU: torch.relu,
@@ -60,67 +58,89 @@ ACTIVATIONS = {
 }
 
 
-def plain(activation: Activation, weights: list[Tensor], x: Tensor) -> Tensor:
-    """Return the outputs by liu2023relu, Eq. (1), as one writes it for autograd."""
-    for w in weights[:-1]:
-        x = activation.gain / math.sqrt(len(w)) * ACTIVATIONS[activation](x @ w.T)
-    return x @ weights[-1].T
+class Plain(nn.Module):
+    """The network of liu2023relu, Eq. (1), as one writes it for autograd."""
+
+    def __init__(self, activation, weights):
+        super().__init__()
+        self.activation, self.weights = activation, nn.ParameterList(weights)
+
+    def forward(self, x):
+        *hidden, last = self.weights
+        for w in hidden:
+            value = ACTIVATIONS[self.activation](x @ w.T)
+            x = self.activation.gain / math.sqrt(len(w)) * value
+        return x @ last.T, None
 
 
-def norm(gradient):
-    return math.sqrt(sum(g.square().sum().item() for g in gradient))
+def weights(trained, number: int) -> list[Tensor]:
+    if isinstance(trained, Ensemble):
+        state = trained.state().items()
+        return [torch.from_numpy(w[number]) for name, w in state if "weights_" in name]
+    return [*trained._groups[number].network.parameters()]
 
 
-CASES = [(activation, 3, CROSS_ENTROPY, 0.0, False) for activation in ACTIVATIONS]
-CASES += [(RELU, depth, kind, 0.0, False) for depth in (0, 1) for kind in LOSSES]
-CASES += [(RELU, 2, kind, 0.9, together) for kind in LOSSES for together in (False, True)]
+def norm(tensors):
+    return math.sqrt(sum(t.square().sum().item() for t in tensors))
 
 
-@pytest.mark.parametrize(("activation", "depth", "kind", "momentum", "together"), CASES)
-def test_training_is_that_of_a_loop_by_autograd(activation, depth, kind, momentum, together):
+CASES = [(activation, 3, CROSS_ENTROPY, {}) for activation in ACTIVATIONS]
+CASES += [(RELU, depth, kind, {}) for depth in (0, 1) for kind in LOSSES]
+MOMENTUM = ({"momentum": 0.9, "together": together} for together in (False, True))
+CASES += [(RELU, 2, *case) for case in product(LOSSES, MOMENTUM)]
+DECAY = {"momentum": 0.9, "weight_decay": 1e-2, "decay_at": (1, 3), "decay_factor": 0.3}
+CASES += [("fc_layer_norm", 2, kind, DECAY) for kind in (CROSS_ENTROPY, SCALAR)]
+CASES += [("tied", 2, CROSS_ENTROPY, DECAY)]  # a weight of two layers takes one step of both
+
+
+@pytest.mark.parametrize(("kind", "depth", "loss", "options"), CASES)
+def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
     """Every step, of four samples and of the three left, but for 1000s of roundings.
 
     Autograd's network multiplies its scales in another order.
     """
     # rates by which nothing is rounded
-    members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 2 if together else 1]
-    options = {"depth": depth, "activation": activation, "loss": kind, "momentum": momentum}
-    epochs = 2 if momentum else 1
-    trained = make(members, n=7, epochs=epochs, together=together, **options)
+    members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 1 + options.get("together", 0)]
+    if plain := isinstance(kind, Activation):
+        made = Architecture(depth, 7, kind)
+    else:
+        size = {"image": (3, 1, 1), "depth": depth, "width": 4, "activation": "selu"}
+        made = networks(kind, **size, outputs=1 if loss == SCALAR else 3)
+    epochs, more = 4 if options else 1, {"batch_size": 4, "loss": loss} | options
+    trained = ensemble(made, members, n=7, shape=(3,), test=8, epochs=epochs, **more)
     assert trained.advance()
-    velocities = [[torch.zeros_like(w[0]) for w in weights(trained)] for _ in members]
+    loops = []
+    for number, (seed, rate) in enumerate(members):
+        model = Plain(kind, weights(trained, number)) if plain else made(generator(seed, "init"))
+        rule = {name: options.get(name, 0) for name in ("momentum", "weight_decay")}
+        sgd = torch.optim.SGD(model.parameters(), lr=rate, **rule)
+        loops.append((seed, model, sgd, MultiStepLR(sgd, options.get("decay_at", ()), gamma=0.3)))
     for epoch, rows in product(range(1, epochs + 1), (slice(4), slice(4, 7))):
-        before = weights(trained)
         assert trained.advance(after(1)) == (rows.stop == 7)
-        for number, member in enumerate(members):
-            data, order = split(member.seed, 7, 3), generator(member.seed, "batch", epoch)
-            chosen = order.permutation(7)[rows]
-            matrices = [w[number].clone().requires_grad_() for w in before]
-            f = plain(activation, matrices, data.x[chosen])
-            loss = plain_losses(kind, f, data.y[chosen]).mean()
-            gradient = torch.autograd.grad(loss, matrices)
-            pairs = zip(velocities[number], gradient, strict=True)
-            velocities[number] = [momentum * v + g for v, g in pairs]
-            pairs = zip(before, weights(trained), strict=True)
-            moved = [(b[number] - w[number]) / member.rate for b, w in pairs]
-            errors = (g - h for g, h in zip(moved, velocities[number], strict=True))
-            assert norm(errors) < 1e-12 * norm(velocities[number])
-            size = trained.metrics["gradient_norm"][:, number]
+        for number, (seed, model, sgd, schedule) in enumerate(loops):
+            chosen, data = generator(seed, "batch", epoch).permutation(7)[rows], split(seed, 7, 3)
+            before = [w.detach().clone() for w in model.parameters()]
+            sgd.zero_grad()
+            plain_losses(loss, model(data.x[chosen])[0], data.y[chosen]).mean().backward()
+            gradient = norm(w.grad for w in model.parameters())
+            sgd.step()
+            moved = norm(w - b for w, b in zip(model.parameters(), before, strict=True))
+            pairs = zip(model.parameters(), weights(trained, number), strict=True)
+            assert norm(w - other for w, other in pairs) < 1e-12 * moved
             if rows.stop == 7:
-                assert size[epoch] == pytest.approx(norm(gradient), abs=0, rel=1e-12)
-    assert math.isnan(size[0])
+                schedule.step()
+                size = trained.metrics["gradient_norm"][epoch, number]
+                assert size == pytest.approx(gradient, abs=0, rel=1e-12)
+    assert np.isnan(trained.metrics["gradient_norm"][0]).all()
     assert trained.finished
-    for number, member in enumerate(members):
-        for name, data in (
-            ("train", split(member.seed, 7, 3)),
-            ("test", split(100 + member.seed, 8, 3)),
-        ):
-            f = plain(activation, [w[number] for w in weights(trained)], data.x)
-            loss = plain_losses(kind, f, data.y).mean().item()
+    for number, (seed, model, *_) in enumerate(loops):
+        for name, data in (("train", split(seed, 7, 3)), ("test", split(100 + seed, 8, 3))):
+            f = model(data.x)[0]
+            expected = plain_losses(loss, f, data.y).mean().item()
             nearest = (f - torch.tensor([-1, 0, 1])).abs().argmin(1)
-            right = ((nearest if kind == SCALAR else f.argmax(1)) == data.y).double().mean().item()
+            right = ((nearest if loss == SCALAR else f.argmax(1)) == data.y).double().mean().item()
             last = {key: values[-1, number] for key, values in trained.metrics.items()}
-            assert last[f"{name}_loss"] == pytest.approx(loss, abs=0, rel=1e-12)
+            assert last[f"{name}_loss"] == pytest.approx(expected, abs=0, rel=1e-12)
             assert last[f"{name}_accuracy"] == pytest.approx(right, abs=0, rel=1e-15)
 
 

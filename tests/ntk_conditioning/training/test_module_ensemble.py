@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import MultiStepLR
 
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import trainer
 from ntk_conditioning.training.module_ensemble import PADDING as P
 from ntk_conditioning.training.module_ensemble import crop_flip, draw_moves
 from ntk_conditioning.training.trainer import NetworkSpec
-from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import (
-    CROSS_ENTROPY,
-    SCALAR,
     ensemble,
     networks,
     split,
@@ -27,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 IMAGE, SHAPE = (6, 5, 2), (2, 6, 5)
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
-SGD = {"momentum": 0.9, "weight_decay": 1e-2}
 
 
 def network(name: str, **options):
@@ -35,45 +30,9 @@ def network(name: str, **options):
     return networks(name, image=IMAGE, depth=depth, width=4, activation="selu", **options)
 
 
-def make(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, loss=CROSS_ENTROPY, **more):
-    made = network(name, outputs=1 if loss == SCALAR else 3, dtype=dtype)
-    options = {"epochs": 3, "batch_size": 4, "dtype": dtype, "loss": loss} | more
-    return ensemble(made, members, n=11, shape=SHAPE, test=7, **options)
-
-
-@pytest.mark.parametrize(
-    ("loss", "name"),
-    [
-        (CROSS_ENTROPY, "fc_layer_norm"),
-        (SCALAR, "fc_layer_norm"),
-        (CROSS_ENTROPY, "tied"),  # a weight of two layers takes one step of both gradients
-    ],
-)
-def test_training_is_that_of_a_loop_as_one_writes_it(loss, name):
-    """With torch's SGD and MultiStepLR, and the loss by torch's functions."""
-    decay = {"decay_at": (1, 3), "decay_factor": 0.3}
-    trained = make(name, [NetworkSpec(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
-    data = split(5, 11, *SHAPE)
-    model = network(name, outputs=3 if loss == CROSS_ENTROPY else 1)(generator(5, "init"))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, **SGD)
-    schedule = MultiStepLR(optimizer, [1, 3], gamma=0.3)
-
-    def mean_loss(rows):
-        return plain_losses(loss, model(data.x[rows])[0], data.y[rows]).mean()
-
-    trained.advance()
-    for epoch in range(1, 5):
-        for rows in np.split(generator(5, "batch", epoch).permutation(11), [4, 8]):
-            optimizer.zero_grad()
-            mean_loss(rows).backward()
-            norm = sum(p.grad.square().sum().item() for p in model.parameters()) ** 0.5
-            optimizer.step()
-        schedule.step()
-        trained.advance()
-        result = {name: values[epoch, 0] for name, values in trained.metrics.items()}
-        expected = mean_loss(slice(None)).item()
-        assert result["train_loss"] == pytest.approx(expected, rel=1e-12)
-        assert result["gradient_norm"] == pytest.approx(norm, rel=1e-10)
+def make(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, **more):
+    options = {"epochs": 3, "batch_size": 4, "dtype": dtype} | more
+    return ensemble(network(name, dtype=dtype), members, n=11, shape=SHAPE, test=7, **options)
 
 
 def test_crops_and_mirror_images_are_those_of_a_loop():
