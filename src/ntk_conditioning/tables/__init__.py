@@ -81,24 +81,15 @@ def declared(path: Path) -> Table:
     Raises `TableError` if the file declares a column in another way.
     """
     content = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
-    texts, like = content["columns"], ""
+    texts, study, like = content.pop("columns"), content.pop("study", []), ""
     if isinstance(texts, str):
         like = _AS_IN.sub(r"\1", texts)
         names = declared(path.with_name(f"{like}.yaml")).schema.names
         texts = dict.fromkeys(names, texts)
     columns = tuple(_column(path, name, str(text)) for name, text in texts.items())
-    study, axes = content.get("study", []), content.get("axes")
-    return Table(
-        path.stem,
-        content["description"],
-        tuple(content["keys"]),
-        columns,
-        studies=(study,) if isinstance(study, str) else tuple(study),
-        axes=None if axes is None else tuple(axes),
-        like=like,
-        whole=content.get("whole", False),
-        chaotic=content.get("chaotic", False),
-    )
+    content |= {"studies": [study] if isinstance(study, str) else study}
+    given = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+    return Table(path.stem, columns=columns, like=like, **given)
 
 
 def _column(path: Path, name: str, text: str) -> pa.Field:
