@@ -88,7 +88,7 @@ def declared(path: Path) -> Table:
         texts = dict.fromkeys(names, texts)
     columns = tuple(_column(path, name, str(text)) for name, text in texts.items())
     content |= {"studies": [study] if isinstance(study, str) else study}
-    given = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+    given: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
     return Table(path.stem, columns=columns, like=like, **given)
 
 
