@@ -21,8 +21,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import limit_threads
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.tangents import Architecture
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 
 CLASSES = 10

@@ -23,5 +23,5 @@ def main(argv: cli.Argv = None) -> None:
     rows = []
     for name, sigma in activations.load(args.activation, args.activation_file).items():
         labels = {"dataset": args.dataset, "activation": name}
-        rows += [labels | row for row in compare(x[block], depths=args.depths, activation=sigma)]
+        rows += [row | labels for row in compare(x[block], depths=args.depths, activation=sigma)]
     tables.write(args.output, "bounds", rows)

@@ -48,10 +48,9 @@ def main(argv: cli.Argv = None) -> None:
     cli.log.info("drawing %d of %d frames", n, available)
     drawn = draw_frames(counts, n, generator=generator(args.seed, "data"))
     read = {"alignments": alignments, "threads": args.threads}
-    frames = extract(*corpus, drawn, **read, progress=partial(shown, total=total))
+    x, y, index, names = extract(*corpus, drawn, **read, progress=partial(shown, total=total))
     with files.atomic(args.output) as temporary, temporary.open("xb") as stream:
-        np.savez(stream, allow_pickle=False, x=frames.x, y=frames.y)
-    names = np.array(frames.names)[frames.y]
+        np.savez(stream, allow_pickle=False, x=x, y=y)
     schema = tables.get("frames").schema
-    index = pa.table([*frames.index.T, frames.y, names], names=schema.names)
-    tables.write(args.index, "frames", index.cast(schema))
+    table = pa.table([*index.T, y, np.array(names)[y]], names=schema.names)
+    tables.write(args.index, "frames", table.cast(schema))

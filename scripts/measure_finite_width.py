@@ -1,7 +1,6 @@
 """Measure how kappa spreads over random networks of finite width, and how far infinite width is."""
 
 import math
-from dataclasses import asdict
 from itertools import product
 from typing import Any
 
@@ -52,7 +51,7 @@ def main(argv: cli.Argv = None) -> None:
                 for number, n in enumerate(args.samples, start=1):
                     draw: Any = {"networks": args.networks, "activation": sigma}
                     rng = generator(seed, "init", number)
-                    measured = asdict(spread(sampled_ntks(x[:n], **size, **draw, generator=rng)))
+                    measured = spread(sampled_ntks(x[:n], **size, **draw, generator=rng))
                     measured["infinite"] = (kappa := infinite[n, depth]) and math.log(kappa)
                     done.append(names | {"n": n, "d": x.shape[1]} | measured)
                 checkpoints.write(cell, done)

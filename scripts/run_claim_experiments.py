@@ -1,7 +1,5 @@
 """Run the numerical experiments that decide papers' theorems, lemmas and misprints."""
 
-from dataclasses import asdict
-
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting, papers
 from ntk_workflow import cli
@@ -17,6 +15,6 @@ def main(argv: cli.Argv = None) -> None:
     setting = Setting(sorted({*args.widths}), sorted({*args.depths}), args.seeds)
     rows = []
     for paper in args.papers:
-        rows += [{"paper": paper, **asdict(row)} for row in papers.measure(paper, setting)]
+        rows += [{"paper": paper, **row} for row in papers.measure(paper, setting)]
         cli.log.info("%s: %d measurements", paper, len(rows))
     tables.write(args.output, "claim_experiments", rows)

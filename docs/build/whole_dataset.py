@@ -28,8 +28,9 @@ def in_markdown() -> str:
         cells.append(f"≥ {_geometric(products, 'kappa_bound', whole)}")
         rows.append([*cells, _power(solved, "kappa"), _power(solved, "lambda_min")])
     networks = "one network" if seeds == 1 else f"{seeds} networks"
-    note = f"Of {networks} of each depth, width {table['width'].max()}, the bounds of "
-    note += f"{bounds['seed'].nunique()}; [table](../resources/whole_dataset/README.md)."
+    of_most = exact.query("n == @most")["seed"].nunique()
+    note = f"Of {networks} of each depth, width {table['width'].max()}; n = {most:,} of {of_most}, "
+    note += f"bounds of {bounds['seed'].nunique()}; [table](../resources/whole_dataset/README.md)."
     return f"{markdown_table(head, rows)}\n\n{note}"
 
 

@@ -165,8 +165,6 @@ def predict_training(w: Any, config: Config, samples: Samples) -> Size:
     for depth in values["depths"]:
         size = train_network(SimpleNamespace(**{**vars(w), "depth": depth}), config, samples)
         seconds, memory = seconds + min(solved, 2 * size.seconds), max(memory, 2 * size.memory)
-    if not kind_of(w.model).by_modules:  # the gradients of all outputs are kept
-        memory += 16 * n * (outputs + 2) * values["width"] * max(values["depths"])
     return Size(seconds, memory)
 
 

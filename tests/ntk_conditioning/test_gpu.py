@@ -16,8 +16,7 @@ from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.tangents import Architecture
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles

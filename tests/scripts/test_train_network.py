@@ -20,9 +20,8 @@ from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_workflow.trainings import loop
 from tests.support.sources import write_prepared

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import datasheets
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.theory.sphere import effective_dimension
+from ntk_conditioning.theory.sphere import effective_dimension, unit_rows
 
 Array = NDArray[np.float64]
 
@@ -17,22 +17,19 @@ SMALLEST, LARGEST = 1e-144, 1e144
 
 
 @dataclass(frozen=True)
-class Geometry:
-    """Numbers of n samples in d dimensions.
+class Geometry(datasheets.Geometry):
+    """Numbers of n samples in d dimensions, those of a datasheet for samples with a direction.
 
-    ``zeros`` counts the samples without direction; ``sheet`` is of the others, ``rows`` are the
-    different ones among these, and ``equal`` names the equal ones. ``pair`` are the rows of the
-    closest two that differ. ``mean_cosine`` is over pairs; ``effective_dimension``, as in
-    `theory.sphere`, and ``rank`` are of samples divided by their norm.
+    ``zeros`` counts the others. ``rows`` are the different ones, and ``equal`` names equal ones.
+    ``mean_cosine`` is over pairs; ``effective_dimension``, as in `theory.sphere`, and ``rank`` are
+    of samples divided by their norm.
     """
 
     n: int
     d: int
     zeros: int
     rows: NDArray[np.intp]
-    sheet: datasheets.Geometry
     equal: str
-    pair: tuple[int, int]
     mean_cosine: float
     effective_dimension: float
     rank: int
@@ -55,21 +52,21 @@ def geometry(name: str, x: Array) -> Geometry:
     duplicates = find_duplicates(x[rows])
     if (different := len(duplicates.first)) < 4:
         raise UserError(f"{name}: {different} different samples; advice needs four or more")
-    units = x[rows] / np.linalg.norm(x[rows], axis=1, keepdims=True)
+    units = unit_rows(x[rows])
     rank = int(np.linalg.matrix_rank(units))
     if rank < 2:
         raise UserError(f"{name}: all samples are parallel; of norm 1 they would be equal")
     sheet = datasheets.geometry(x[rows])
     count = len(rows)
     mean = float(np.square(units.sum(axis=0)).sum() - count) / (count * (count - 1))
+    pair = {"i": int(rows[sheet.i or 0]), "j": int(rows[sheet.j or 0])}
     return Geometry(
+        **vars(sheet) | pair,
         n=len(x),
         d=x.shape[1],
         zeros=len(x) - count,
         rows=rows[duplicates.first],
-        sheet=sheet,
         equal=duplicates.in_words(rows),
-        pair=(int(rows[sheet.i or 0]), int(rows[sheet.j or 0])),
         mean_cosine=mean,
         effective_dimension=effective_dimension(units),
         rank=rank,

@@ -19,7 +19,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory.depth import phase
 from ntk_conditioning.theory.finite_width import spread
-from ntk_conditioning.theory.phase_diagram import DataPlace
+from ntk_conditioning.theory.phase_diagram import DataPlace, measure
 from ntk_conditioning.threads import pool
 from ntk_conditioning.training.preconditioning import Repaired, prepared, repairs
 
@@ -141,33 +141,20 @@ def cost(repaired: Repaired) -> float:
 
 
 def _predictions(
-    place: DataPlace,
-    closest: float,
-    depths: Sequence[int],
-    seed: int,
-    sigma: Activation,
+    place: DataPlace, closest: float, depths: Sequence[int], seed: int, sigma: Activation
 ) -> list[dict[str, Any]]:
     """Return the predictions for an activation; ``closest`` is of all samples of the place."""
-    drawn, everything = place.draw(seed), replace(place, n=len(place.x))
-    w, rows = drawn.distances, []
-    for depth, function in interpolated_kernels.tables(sigma, depths).items():
-        measured = spike_and_bulk(function(w), error=function.error(w, drawn.error))
-        laws = []
-        pairs = function(np.array([w.min(), closest]))
-        for law, pair in zip((place.law(function), everything.law(function)), pairs, strict=True):
-            low = min(law.low, pair)
-            laws.append(float(law.largest / low) if low > 0 else math.inf)
-        known = measured.kappa is not None and max(laws) < math.inf
-        rows.append(
-            {
-                "activation": sigma.name,
-                "phase": phase(sigma),
-                "depth": depth,
-                "kappa": measured.kappa,
-                "kappa_error": measured.kappa_error,
-                "kappa_of_all": (measured.kappa or 0) * laws[1] / laws[0] if known else None,
-            }
-        )
+    functions, rows = interpolated_kernels.tables(sigma, depths), []
+    everything = replace(place, n=len(place.x))
+    for measured in measure(place, sigma, functions, seed=seed):
+        function = functions[measured["depth"]]
+        law = everything.law(function)
+        low = min(law.low, function(np.array([closest])).item())
+        names = ("activation", "depth", "kappa", "kappa_error", "kappa_of_all")
+        row = {name: measured.get(name) for name in names} | {"phase": phase(sigma)}
+        if row["kappa"] and measured["law_kappa"] and low > 0:
+            row["kappa_of_all"] = row["kappa"] * (law.largest / low) / measured["law_kappa"]
+        rows.append(row)
     return rows
 
 
@@ -184,8 +171,8 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
     for width in WIDTHS:
         rng = generator(seed, "init", depth)
         kappas = spread(sampled_ntks(samples, **size, width=width, generator=rng))
-        if kappas.resolved == NETWORKS:
-            logs[width] = [math.exp(log or 0) for log in (kappas.mean, kappas.low, kappas.high)]
+        if kappas["resolved"] == NETWORKS:
+            logs[width] = [math.exp(kappas[name]) for name in ("mean", "low", "high")]
     trusted = _trusted([(width, kappa / limit) for width, (kappa, _, _) in logs.items()])
     return [
         (sigma.name, depth, width, kappa, low, high, kappa / limit, trusted)

@@ -60,25 +60,25 @@ def in_words(advice: Advice) -> dict[str, list[str]]:
 
 
 def _samples(advice: Advice) -> Iterator[str]:
-    data, sheet = advice.geometry, advice.geometry.sheet
+    data = advice.geometry
     classes = f", of {advice.classes} classes" if advice.classes else ""
     size = f"{count(data.n, 'sample')} of {count(data.d, 'feature')}"
     yield f"{size}{classes}; their rank is {data.rank}."
-    if constant := sheet.constant_columns:
+    if constant := data.constant_columns:
         verb = "is" if constant == 1 else "are"
         yield f"{count(constant, 'feature')} {verb} the same in all samples."
     if data.zeros:
         zeros = count(data.zeros, "sample")
         yield f"{zeros} are zero and have no direction; they are left out here."
-    if sheet.duplicates:
+    if data.duplicates:
         yield f"{data.equal.capitalize()}; every kernel of all samples is singular."
     else:
         yield "No two samples are equal."
     yield (
-        f"The closest two that differ, rows {data.pair[0]} and {data.pair[1]} counted from 0, are "
-        f"{sheet.min_angle:.3g}° apart."
+        f"The closest two that differ, rows {data.i} and {data.j} counted from 0, are "
+        f"{data.min_angle:.3g}° apart."
     )
-    low, middle, high = map(number, (sheet.norm_min, sheet.norm_median, sheet.norm_max))
+    low, middle, high = map(number, (data.norm_min, data.norm_median, data.norm_max))
     yield f"Norms go from {low} to {high}, with the median {middle}."
     if data.mean_cosine > 0.5:
         lie = "samples are close to their mean direction"
@@ -93,20 +93,20 @@ def _samples(advice: Advice) -> Iterator[str]:
 
 
 def _first(advice: Advice) -> Iterator[str]:
-    data, sheet = advice.geometry, advice.geometry.sheet
+    data = advice.geometry
     if data.zeros:
         yield f"Remove the {count(data.zeros, 'sample')} that are zero."
-    if sheet.duplicates:
+    if data.duplicates:
         yield "Remove all but one of equal samples: nothing else makes the kernel regular."
     by_name = {repair.repair: repair for repair in advice.repairs if repair.place != KERNEL}
     plain, norm = by_name["none"], by_name["unit_norm"]
-    if norm.kappa is None and not sheet.duplicates and (sheet.min_angle or 0) < PARALLEL:
+    if norm.kappa is None and not data.duplicates and (data.min_angle or 0) < PARALLEL:
         yield (
-            f"Remove row {data.pair[0]} or {data.pair[1]}, and one of any others as close: float64 "
+            f"Remove row {data.i} or {data.j}, and one of any others as close: float64 "
             "cannot tell kernels with both from singular ones."
         )
     way, advised = WAYS[advice.preparation][0], by_name[advice.preparation]
-    if advised == norm and sheet.norm_max <= ALIKE * sheet.norm_min:
+    if advised == norm and data.norm_max <= ALIKE * data.norm_min:
         yield "Leave samples as they are: they have equal norms already."
     elif _gains(plain, advised):
         yield f"{way}: {_change(plain, advised)}."

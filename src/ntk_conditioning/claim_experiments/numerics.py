@@ -53,10 +53,7 @@ def second_slopes(slopes: Callable[[Array], Array], z: Array) -> Array:
 
 
 def descent_losses(mlp: MLP, x: Tensor, y: Tensor, *, step: float, steps: int) -> Array:
-    """Return |f - y|²/2 before and along gradient descent on it (steps + 1,), of all weights.
-
-    ``x`` is (n, d) and ``y`` (n,).
-    """
+    """Return |f - y|²/2 (steps + 1,) along gradient descent on it, for ``x`` (n, d), ``y`` (n,)."""
     weights = [weight.clone().requires_grad_() for weight in mlp.weights]
     losses = []
     for _ in range(steps + 1):

@@ -4,10 +4,9 @@ Modules are imported here by name, so that a digest of what a program imports co
 """
 
 import inspect
-from dataclasses import replace
 from types import ModuleType
 
-from ntk_conditioning.claim_experiments import Measurements, Setting
+from ntk_conditioning.claim_experiments import Measurements, Setting, followups
 from ntk_conditioning.claim_experiments.agarwal2021deep import (
     activations,
     correlations,
@@ -15,7 +14,6 @@ from ntk_conditioning.claim_experiments.agarwal2021deep import (
     interpolation,
     norms,
 )
-from ntk_conditioning.claim_experiments.followups import depth, spectra
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.liu2023relu import conditioning, limits, pairs
 from ntk_conditioning.errors import UserError
@@ -24,7 +22,7 @@ PAPERS: dict[str, tuple[ModuleType, ...]] = {
     "liu2023relu": (conditioning, pairs, limits),
     "agarwal2021deep": (activations, correlations, norms, finite_width, interpolation),
     "liu2022transition": (normals, hessians),
-    "followups": (depth, spectra),
+    "followups": (followups,),
 }
 
 
@@ -37,5 +35,5 @@ def measure(paper: str, setting: Setting) -> Measurements:
         for function in filter(inspect.isfunction, public):
             if list(inspect.signature(function).parameters) == ["setting"]:
                 procedure = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-                for measurement in function(setting):
-                    yield replace(measurement, procedure=procedure)
+                for row in function(setting):
+                    yield row | {"procedure": procedure}

@@ -1,7 +1,4 @@
-"""NumPy archives (npz), gzip and tar: read without unpickling, and without unpacking to disk.
-
-A few megabytes of each can hold terabytes of zeros, so what they hold has a limit.
-"""
+"""NumPy archives (npz), gzip and tar: read without unpickling, and without unpacking to disk."""
 
 import gzip
 import tarfile
@@ -17,8 +14,9 @@ from numpy.typing import NDArray
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.files import require_file
 
+#: Unpacked, a file may have so many bytes, and so many times its own: a few megabytes can hold
+#: terabytes of zeros, real data pack less.
 LIMIT = 2**26, 100
-"""Unpacked, a file may have so many bytes, and so many times its own; real data pack less."""
 
 
 class FormatError(UserError):

@@ -1,7 +1,8 @@
 """Datasets: read and checked, and described."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,16 +10,46 @@ import numpy as np
 
 from ntk_conditioning.data import prepared
 from ntk_conditioning.data.archives import ContentError
+from ntk_conditioning.data.generated import cut_patches, draw_gaussian, load_digits
 from ntk_conditioning.data.prepared import PreparedSamples, Scaling
-from ntk_conditioning.data.readers import READERS
+from ntk_conditioning.data.readers import tables
+from ntk_conditioning.data.readers.images import read_cifar10, read_idx, read_svhn
+from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.errors import UserError
 
 Split = Literal["train", "test"]
 
 
 @dataclass(frozen=True)
+class Reader:
+    """A function of files, in this order, and of the options of a catalogue's entry.
+
+    ``parts`` are the names of the files of both splits. ``also`` is a further option: the ``split``
+    where a file has both, the accepted ``sha256`` where the content is checked first.
+    """
+
+    read: Callable[..., RawSamples]
+    parts: tuple[str, ...] = ("train_x", "test_x")
+    also: str = ""
+
+
+READERS: Mapping[str, Reader] = {
+    "gaussian": Reader(draw_gaussian, ()),
+    "sklearn_digits": Reader(load_digits, ()),
+    "sklearn_patches": Reader(cut_patches, ()),
+    "npz": Reader(tables.read_npz),
+    "parquet": Reader(tables.read_parquet),
+    "csv": Reader(tables.read_csv),
+    "idx": Reader(read_idx, ("train_x", "train_y", "test_x", "test_y")),
+    "svhn": Reader(read_svhn, also="sha256"),
+    "cifar10": Reader(read_cifar10, also="split"),
+    "librispeech": Reader(partial(tables.read_npz, labels="y"), ("features",)),  # extracted before
+}
+
+
+@dataclass(frozen=True)
 class Source:
-    """What reads a dataset: a reader of `data.readers` with its options.
+    """What reads a dataset: one of `READERS` with its options.
 
     ``sha256`` maps the parts that are files to their accepted checksums; ``path`` is the user's
     file in place of those; its checksum is train_x's. ``shape`` is the training part's, if known.

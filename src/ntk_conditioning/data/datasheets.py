@@ -1,7 +1,4 @@
-"""What a prepared dataset's samples are like: norms, rank, smallest angle.
-
-Apart from `datasets`, whose checks every run waits for: on a large dataset this takes minutes.
-"""
+"""Norms, rank and smallest angle of a dataset's samples, which takes minutes if they are many."""
 
 from dataclasses import dataclass
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.kernels.differentiated_modules import (
     Inputs,
     InputsError,
@@ -40,7 +41,7 @@ from ntk_conditioning.kernels.modules import (
     ntk,
     require_varying_sum,
 )
-from ntk_conditioning.kernels.sample_gradients import SampleGradients
+from ntk_conditioning.kernels.sample_gradients import SampleGradients, autograd
 from ntk_conditioning.kernels.traces import random_state, require_nothing_drawn, survey
 from ntk_conditioning.memory import GB
 from ntk_conditioning.networks.mlp import MLP, forward
@@ -131,6 +132,17 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         n = len(self._x[0]) * (plan.outputs if outputs == "full" else 1)
         super().__init__(torch.empty(0, dtype=plan.precision).numpy().dtype, (n, n))
         _log.debug("%r", self)
+        self._one_by_one = False
+        with self._undisturbed():
+            try:
+                self._product(combinations.new_zeros(len(samples[0]), len(combinations), 1))
+            except (UserError, MemoryError, torch.OutOfMemoryError):
+                raise
+            except Exception as error:
+                self._one_by_one = True
+                _log.warning(
+                    "samples are differentiated one by one, which is slow: %s", one_line(error)
+                )
 
     def __matmul__(self, v: Any) -> Any:
         """Return K v (n,) or (n, m): a tensor on the device of the tensor ``v``, or an array."""
@@ -165,9 +177,12 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
     @cached_property
     def _diagonal(self) -> Tensor:
         """The diagonal (n,), from kernels of a few samples at a time."""
+        if self._one_by_one:
+            squares = torch.stack([g.square().sum(1) for g in self._gradients()])
+            return squares.mean(1) if self._outputs == "mean_of_kernels" else squares.ravel()
         given: Any = {"outputs": self._outputs, "parameters": self._selection, "progress": False}
         model, parts = self._module.model, []
-        for rows in self._rows(FEW):
+        for rows in self._rows(FEW, len(self._x[0])):
             samples = tuple(t[rows].to(self.device) for t in self._x)
             parts.append(ntk(model, samples, **given).diagonal())
         return torch.cat(parts)
@@ -197,24 +212,39 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         return torch.stack(parts).mean(0)
 
     def _product(self, v: Tensor) -> Tensor:
-        """Return J Jᵀ v of columns v (samples, k, m) for k combinations of outputs."""
-        m = v.shape[2]
+        """Return J Jᵀ v at the first samples, of columns v (samples, k, m) for k combinations."""
+        n, _, m = v.shape
+        if self._one_by_one:
+            change = v.new_zeros(())
+            for g, row in zip(self._gradients(), v, strict=True):
+                change = change + row.T @ g  # (m, p)
+            return torch.stack([g @ change.T for g in self._gradients()])
         batch = max(1, 2 * self._batch // (1 + m))  # each column has derivatives to keep
         moved: Weights = {name: w.new_zeros(m, *w.shape) for name, w in self._weights.items()}
-        for rows in self._rows(batch):
-            _, back = vjp(self._function(rows), self._weights)  # type: ignore[misc]
-            (changes,) = vmap(back, in_dims=2)(v[rows])
-            for name, change in changes.items():
-                moved[name].add_(change)
-        directional = vmap(self._directional, in_dims=(None, 0), out_dims=2)
-        return torch.cat([directional(self._function(rows), moved) for rows in self._rows(batch)])
+        with warnings.catch_warnings():  # that an operation is slow, and what torch says of itself
+            warnings.filterwarnings("ignore", category=UserWarning)
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            for rows in self._rows(batch, n):
+                _, back = vjp(self._function(rows), self._weights)  # type: ignore[misc]
+                (changes,) = vmap(back, in_dims=2)(v[rows])
+                for name, change in changes.items():
+                    moved[name].add_(change)
+            directional = vmap(self._directional, in_dims=(None, 0), out_dims=2)
+            parts = [directional(self._function(rows), moved) for rows in self._rows(batch, n)]
+        return torch.cat(parts)
+
+    def _gradients(self) -> Iterator[Tensor]:
+        """Yield the gradients (k, p) of each sample, by autograd."""
+        for rows in self._rows(1, len(self._x[0])):
+            with torch.enable_grad():
+                (f,) = self._module.outputs([t[rows].to(self.device) for t in self._x])
+            parts = autograd(f, self._combinations, self._module, [*self._weights])
+            yield torch.cat([*parts.values()], dim=1)
 
     def _directional(self, function: Callable[[Weights], Tensor], moved: Weights) -> Tensor:
         """Return the derivatives (b, k) of a batch's outputs in a direction of the parameters."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # torch's, of itself
-                derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]
+            derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]
             return derivatives
         except RuntimeError as error:
             if "forward" not in str(error):  # an operation that has no forward mode
@@ -235,8 +265,8 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
 
         return function
 
-    def _rows(self, size: int) -> Iterator[slice]:
-        n = len(self._x[0])
+    @staticmethod
+    def _rows(size: int, n: int) -> Iterator[slice]:
         return (slice(top, min(top + size, n)) for top in range(0, n, size))
 
     @contextmanager

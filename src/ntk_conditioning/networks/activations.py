@@ -165,7 +165,7 @@ def get(name: str | Activation) -> Activation:
         raise UnknownActivationError(f"{name!r}: give a name, as 'relu', or an Activation")
     if not is_known(name):
         known = [*names(), *(NORMALIZED + base for base in names())]
-        close = difflib.get_close_matches(name, known, n=1)
+        close = difflib.get_close_matches(name.lower(), known, n=1)
         advice = f"did you mean {close[0]!r}? " if close else ""
         raise UnknownActivationError(
             f"unknown activation {name!r}; {advice}known: {', '.join(names())}, "

@@ -20,7 +20,12 @@ from scipy.special import stdtrit
 from tqdm import tqdm
 
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.condition_numbers import Conditioning, KernelError, conditioning
+from ntk_conditioning.spectra.condition_numbers import (
+    ZERO_KERNEL,
+    Conditioning,
+    KernelError,
+    conditioning,
+)
 from ntk_conditioning.spectra.extremal_eigenvalues import FULL_SPECTRUM_BELOW, extreme_conditioning
 
 if TYPE_CHECKING:
@@ -134,8 +139,14 @@ def condition_operator(
 
     As many products again estimate the Frobenius norm. The runs start at random vectors of the
     ``seed``'s role "probes"; the same seed gives the same bytes. A bar shows long work.
+
+    Raises `KernelError` if ``k`` is zero or has entries that are not finite.
     """
-    n = k.shape[0]
+    n, trace = k.shape[0], k.trace()
+    if not np.isfinite(trace):
+        raise KernelError("some of the kernel's entries are not finite")
+    if trace == 0:
+        raise KernelError(ZERO_KERNEL)
     steps, rng = min(steps, n), generator(seed, "probes")
     sketched = max(2, min(probes * steps // 3, n // 2))
     bar = tqdm(total=probes * steps + 3 * sketched, unit="product", delay=3, disable=None)
@@ -152,7 +163,6 @@ def condition_operator(
     largest, error = max(tops)
     floor = n * np.finfo(k.dtype).eps * largest
     smallest = min(values[0] for values, _, _ in runs)
-    trace = k.trace()
     grid, density = _density(runs, largest, floor)
     return OperatorConditioning(
         n=n,

@@ -1,8 +1,6 @@
-"""Typed Parquet tables: what a column means is written once, here and in the files' metadata.
+"""Typed Parquet tables, each declared in ``<table>.yaml`` beside this module.
 
-Each table is declared in ``<table>.yaml`` beside this module, which writes and reads tables. A
-table on disk is sorted by its keys, compressed with zstd and carries its own documentation, and the
-same rows always give the same bytes.
+A file is sorted by its table's keys and carries its documentation; equal rows give equal bytes.
 """
 
 import os
@@ -67,10 +65,9 @@ def get(name: str) -> Table:
     >>> get("angles").keys
     ('kernel', 'dataset', 'activation', 'depth', 'seed')
     """
-    path = FOLDER / f"{name}.yaml"
-    if not path.is_file():
+    if name not in TABLES:
         raise TableError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    return declared(path)
+    return TABLES[name]
 
 
 @cache
@@ -84,24 +81,15 @@ def declared(path: Path) -> Table:
     Raises `TableError` if the file declares a column in another way.
     """
     content = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
-    texts, like = content["columns"], ""
+    texts, study, like = content.pop("columns"), content.pop("study", []), ""
     if isinstance(texts, str):
         like = _AS_IN.sub(r"\1", texts)
         names = declared(path.with_name(f"{like}.yaml")).schema.names
         texts = dict.fromkeys(names, texts)
     columns = tuple(_column(path, name, str(text)) for name, text in texts.items())
-    study, axes = content.get("study", []), content.get("axes")
-    return Table(
-        path.stem,
-        content["description"],
-        tuple(content["keys"]),
-        columns,
-        studies=(study,) if isinstance(study, str) else tuple(study),
-        axes=None if axes is None else tuple(axes),
-        like=like,
-        whole=content.get("whole", False),
-        chaotic=content.get("chaotic", False),
-    )
+    content |= {"studies": [study] if isinstance(study, str) else study}
+    given: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+    return Table(path.stem, columns=columns, like=like, **given)
 
 
 def _column(path: Path, name: str, text: str) -> pa.Field:

@@ -107,31 +107,27 @@ def convergence_depth(delta: float, rho: float, mu: float, dual_at_0: float) -> 
 
 
 def convergence_bound(
-    depth: ArrayLike, delta: float, *, rho: float, mu: float, slope: float, dual_at_0: float
-) -> Array:
+    depth: int, delta: float, *, rho: float, mu: float, slope: float, dual_at_0: float
+) -> float:
     """Return the bound on |K̄_ij - ρ̄|; NaN at depths below L_0: Lemma 35.
 
     A layer's factor on the distance is max {1 - μ̃ (1 - ρ̄)/2, ``slope``}, of the dual's slope at ρ̄;
     of ρ̄ = 1 it is the slope. If that is 1 too, as for ReLU, the bound is ε of Lemma 36: in (0, 1/2)
     with log(2/ε) / -log(1 - εμ̃/2) the depth.
     """
-    layers = np.asarray(depth, dtype=np.float64)
     first = convergence_depth(delta, rho, mu, dual_at_0)
+    if depth < first:
+        return math.nan
     if slope < 1:
         rate = slope if rho == 1 else max(1 - mu * (1 - rho) / 2, slope)
-        bound = rate ** np.maximum(layers - first, 0) * (1 + rho) / 2
-        return np.where(layers >= first, bound, math.nan)
+        return rate ** (depth - first) * (1 + rho) / 2
 
-    def layers_above(epsilon: float, depth: float) -> float:
+    def layers_above(epsilon: float) -> float:
         return math.log(2 / epsilon) / -math.log1p(-epsilon * mu / 2) - depth
 
-    epsilon = [
-        brentq(layers_above, 1e-300, 0.5, args=(depth,), xtol=1e-300, rtol=1e-12)
-        if depth >= first and layers_above(0.5, depth) <= 0
-        else math.nan
-        for depth in layers.flat
-    ]
-    return np.array(epsilon).reshape(layers.shape)
+    if layers_above(0.5) > 0:
+        return math.nan
+    return float(brentq(layers_above, 1e-300, 0.5, xtol=1e-300, rtol=1e-12))
 
 
 class NormReLU:
@@ -177,17 +173,6 @@ class NormReLU:
     def bias(self, gamma: ArrayLike) -> Array:
         """Return a_0² / σ̂_l(γ), Appendix I.1."""
         return np.asarray(self.mean(gamma) ** 2 / self.length_map(gamma))
-
-    @property
-    def rates(self) -> tuple[float, float]:
-        """α⁻ = 2 σ̂_l(1/2) - 1 and α⁺ = 1 - σ̂_l'(1), at which norms tend to 1 (Appendix I.1)."""
-        return float(2 * self.length_map(0.5) - 1), float(1 - self.length_map_slope(1.0))
-
-    @property
-    def unresolved_separation(self) -> float:
-        """δ' of Theorem 59, what the biases of all layers add up to at most."""
-        below, above = self.rates
-        return max(float(self.bias(0.5)) / below, float(self.bias(2.0)) / above)
 
 
 def _density(z: ArrayLike) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ntk_conditioning import tables
 from ntk_conditioning.duals.fixed_points import SLOPE_ONE, fixed_point
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.errors import UserError
@@ -24,21 +25,13 @@ class NotOnSphereError(UserError):
     """Some samples do not have norm 1, or two have one direction."""
 
 
-#: Columns of `BOUNDS` that stay empty where a theorem says nothing, or arithmetic resolves nothing.
-OPTIONAL = (
-    *("l_0", "l_0_b", "l_kappa", "correlation_bound", "lambda_min_bound", "kappa", "excess"),
-    *("excess_error", "excess_bound_a", "excess_bound_a_proof", "excess_bound_b", "distance"),
-    *("distance_error", "distance_bound", "correlation_rate", "excess_rate"),
-)
-
-
 def compare(
     x: Array, *, depths: Iterable[int], activation: Activation | str
 ) -> Iterator[dict[str, Any]]:
     """Yield both kernels of the samples ``x`` (n, d), of norm 1, at every depth with their bounds.
 
-    As rows of the table `BOUNDS`. Rates are logarithms of factors per layer, since the next
-    shallower depth, of what was at most 1/2 there, if both depths resolve it.
+    As rows of the table `bounds`, but for its names. Rates are logarithms of factors per layer,
+    since the next shallower depth, of what was at most 1/2 there, if both depths resolve it.
 
     Raises:
         NotOnSphereError: if a norm is not 1, or two samples are equal or opposite.
@@ -52,7 +45,7 @@ def compare(
         for kernel, correlations in (("nngp", kernels.nngp), ("infinite_ntk", kernels.ntk)):
             ntk = kernel == "infinite_ntk"
             low, high = correlations.eigenvalues
-            row: dict[str, Any] = dict.fromkeys(OPTIONAL) | common
+            row: dict[str, Any] = dict.fromkeys(tables.get("bounds").schema.names) | common
             row |= {
                 "kernel": kernel,
                 "depth": kernels.depth,
@@ -133,5 +126,5 @@ def _bounds(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
     return bounds
 
 
-def _number(bound: Array) -> float | None:
+def _number(bound: Array | float) -> float | None:
     return None if math.isnan(value := float(bound)) else value

@@ -20,8 +20,6 @@ from ntk_conditioning.kernels.interpolated_kernels import Distances
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory.random_matrix_predictions import Ends, spectrum
 
-Phase = Literal["ordered", "critical", "chaotic"]
-
 #: A cosine distance at which samples are close, and a step of cosines about a right angle.
 CLOSE, STEP = 1e-8, 1e-3
 
@@ -62,7 +60,7 @@ def far_samples(distances: Distances, *, n: int, d: int) -> Ends:
     return spectrum([slope], [d], n, rest=1 - mean - slope, spikes=[mean + bend / (2 * d)])
 
 
-def phase(activation: Activation) -> Phase:
+def phase(activation: Activation) -> Literal["ordered", "critical", "chaotic"]:
     """Return the phase of deep networks of an activation with its gain.
 
     >>> from ntk_conditioning.networks import activations

@@ -11,12 +11,11 @@ minimum-norm interpolants", Section 2). This is an approximation, better the lar
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ntk_conditioning.kernels.interpolated_kernels import Distances
+from ntk_conditioning.networks.calculus import Array
 from ntk_conditioning.theory.random_matrix_predictions import Ends, harmonics, spectrum
-
-Array = NDArray[np.float64]
 
 DEGREES = 12  # products of more variances are a multiple of the identity
 STEPS = 200  # between the smallest and the largest logarithm of a variance
@@ -38,16 +37,16 @@ def elliptical(distances: Distances, variances: ArrayLike, *, n: int, c: float =
     """
     s = np.sort(np.asarray(variances, dtype=np.float64))[::-1]
     p = on_sphere(s)
-    of = harmonics(lambda w: distances((1 - c) * w), 1 / float(np.square(p).sum()))
-    weights = -of.weights[1:]  # of f, where 1 - f has been expanded
+    expanded, _ = harmonics(lambda w: distances((1 - c) * w), 1 / float(np.square(p).sum()))
+    weights = -expanded[1:]  # of f, where 1 - f has been expanded
     first, products = weights[0], _products(tuple(s))
     parts, counts = [first * p[1:]], [np.ones(len(p) - 1)]
     for weight, (values, repeats) in zip(weights[1:], products, strict=False):
         parts.append(weight * values * repeats / (values @ repeats))
         counts.append(repeats)
-    rest = float(of.weights.sum() + weights[1 + len(products) :].sum())
+    rest = float(expanded.sum() + weights[1 + len(products) :].sum())
     # one direction is no band: its eigenvalue stands where a spike does
-    spikes = [1 - of.weights[0], first * float(p[0])]
+    spikes = [1 - expanded[0], first * float(p[0])]
     return spectrum(np.concatenate(parts), np.concatenate(counts), n, rest=rest, spikes=spikes)
 
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ntk_conditioning.networks.calculus import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 NORMAL = 1.96  # quantile of the normal distribution of an interval of 95 %
 RESOLVED = 1e-12  # a smallest eigenvalue is larger than this beside the largest
@@ -26,46 +24,32 @@ LARGEST_RATIO = 0.25  # of L/m in a fit: beyond, kernels of some samples are har
 CLEAR = 3.0  # standard errors above 0 that a shift in a fit has at least
 
 
-@dataclass(frozen=True)
-class Spread:
-    """ln kappa of ``networks`` kernels: its mean, variance and quantiles, with standard errors.
+def spread(kernels: Array) -> dict[str, Any]:
+    """Return mean, variance and quantiles of ln kappa over kernels (N, n, n), with standard errors.
 
-    Kernels that are not finite or whose smallest eigenvalue rounding hides are left out;
-    ``resolved`` counts the others. All numbers are None if there are fewer than two of them.
-    """
-
-    networks: int
-    resolved: int
-    mean: float | None
-    mean_error: float | None
-    variance: float | None
-    variance_error: float | None
-    low: float | None
-    median: float | None
-    high: float | None
-
-
-def spread(kernels: Array) -> Spread:
-    """Return the spread of ln kappa over kernels (N, n, n); ``low`` and ``high`` are 5 and 95 %.
+    As columns of the table `finite_width`; ``low`` and ``high`` are 5 and 95 %. Kernels that are
+    not finite or whose smallest eigenvalue rounding hides are left out; ``resolved`` counts the
+    others. All numbers are None if there are fewer than two of them.
 
     >>> logs = spread(np.array([np.diag([1.0, math.e]), np.diag([1.0, math.e**3])]))
-    >>> round(logs.mean, 12), round(logs.variance, 12), logs.resolved
+    >>> round(logs["mean"], 12), round(logs["variance"], 12), logs["resolved"]
     (2.0, 2.0, 2)
-    >>> spread(np.array([np.eye(2), np.diag([1.0, math.inf])])).resolved
+    >>> spread(np.array([np.eye(2), np.diag([1.0, math.inf])]))["resolved"]
     1
     """
     values = np.linalg.eigvalsh(kernels[np.isfinite(kernels).all(axis=(1, 2))])
     values = values[values[:, 0] > RESOLVED * values[:, -1]]
     logs = np.log(values[:, -1] / values[:, 0])
-    count = len(logs)
-    if count < 2:
-        return Spread(len(kernels), count, *[None] * 7)
-    variance = float(logs.var(ddof=1))
-    fourth = float(np.mean((logs - logs.mean()) ** 4))
-    mean_error = math.sqrt(variance / count)
-    variance_error = math.sqrt(max(fourth - variance**2, 0.0) / count)
-    moments = float(logs.mean()), mean_error, variance, variance_error
-    return Spread(len(kernels), count, *moments, *np.quantile(logs, [0.05, 0.5, 0.95]).tolist())
+    names = ("mean", "mean_error", "variance", "variance_error", "low", "median", "high")
+    counts = {"networks": len(kernels), "resolved": len(logs)}
+    if len(logs) < 2:
+        return counts | dict.fromkeys(names)
+    mean, variance = float(logs.mean()), float(logs.var(ddof=1))
+    fourth = float(np.mean((logs - mean) ** 4))
+    mean_error = math.sqrt(variance / len(logs))
+    variance_error = math.sqrt(max(fourth - variance**2, 0.0) / len(logs))
+    numbers = mean, mean_error, variance, variance_error, *np.quantile(logs, [0.05, 0.5, 0.95])
+    return counts | dict(zip(names, map(float, numbers), strict=True))
 
 
 def power_law(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None:
@@ -80,17 +64,15 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None
     """
     if len(set(x)) < 3:
         return None
-    from scipy.stats import linregress  # takes a second
-
     across, up = np.log(x), np.log(y)
-    line = linregress(across, up)
-    off = up - line.intercept - line.slope * across
+    (slope, intercept), covariance = np.polyfit(across, up, 1, cov=True)
+    off, error = up - intercept - slope * across, math.sqrt(covariance[0, 0])
     return {
-        "factor": math.exp(line.intercept),
-        "exponent": float(line.slope),
+        "factor": math.exp(intercept),
+        "exponent": float(slope),
         "points": len(off),
-        "exponent_low": float(line.slope - NORMAL * line.stderr),
-        "exponent_high": float(line.slope + NORMAL * line.stderr),
+        "exponent_low": float(slope - NORMAL * error),
+        "exponent_high": float(slope + NORMAL * error),
         "scatter": float(np.sqrt(np.mean(np.square(off)))),
     }
 

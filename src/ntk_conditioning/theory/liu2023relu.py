@@ -9,12 +9,11 @@ is named.
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ntk_conditioning.duals.closed_forms import angle_of, leaky_relu_step
+from ntk_conditioning.networks.calculus import Array
 from ntk_conditioning.theory import DomainError
-
-Array = NDArray[np.float64]
 
 
 def embedding_angle(theta_in: ArrayLike, layer: int) -> Array:

@@ -15,26 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.kernels.interpolated_kernels import Distances, Table
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory import elliptical_inputs, random_matrix_predictions, sphere
 from ntk_conditioning.theory.depth import close_gain, far_samples
 from ntk_conditioning.theory.random_matrix_predictions import Ends
-from ntk_conditioning.theory.sphere import Array, Draw
+from ntk_conditioning.theory.sphere import Draw
 
-#: The name of a shape's one number.
-PARAMETERS = {"equicorrelated": "c", "two_clusters": "c", "power_law": "exponent"}
 #: The shape of real data.
 DATA = "data"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomPlace:
-    """``n`` samples in ``d`` dimensions, of a shape of `sphere.SHAPES` with its ``parameter``.
-
-    Uniform samples have none: it is 0.
-    """
+    """``n`` samples in ``d`` dimensions, of one of `sphere.SHAPES`; uniform has ``parameter`` 0."""
 
     shape: str
     parameter: float
@@ -48,18 +43,17 @@ class RandomPlace:
 
     def draw(self, seed: int) -> Draw:
         """Return the samples that a seed draws, the same for all activations."""
-        return sphere.SHAPES[self.shape](generator(seed, "data"), **self._given)
+        return sphere.SHAPES[self.shape](generator(seed, "data"), *self._number, n=self.n, d=self.d)
 
     def law(self, distances: Distances) -> Ends:
         """Return where the laws expect the spectrum of a kernel."""
         module = elliptical_inputs if self.shape == "power_law" else random_matrix_predictions
-        ends: Ends = getattr(module, self.shape)(distances, **self._given)
+        ends: Ends = getattr(module, self.shape)(distances, *self._number, n=self.n, d=self.d)
         return ends
 
     @property
-    def _given(self) -> dict[str, Any]:
-        named = {PARAMETERS[self.shape]: self.parameter} if self.shape in PARAMETERS else {}
-        return {"n": self.n, "d": self.d, **named}
+    def _number(self) -> tuple[float, ...]:
+        return () if self.shape == "uniform" else (self.parameter,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,10 +157,8 @@ def law_grid(
 
 def laws(distances: Distances, c: float, *, n: int, d: int) -> dict[str, Any]:
     """Return the columns of the table `phase_laws` for equicorrelated samples."""
-    if c:
-        ends = random_matrix_predictions.equicorrelated(distances, c, n=n, d=d)
-    else:
-        ends = random_matrix_predictions.uniform(distances, n=n, d=d)
+    shape = "equicorrelated" if c else "uniform"
+    ends = RandomPlace(shape=shape, parameter=c, n=n, d=d).law(distances)
     eigenvalues = {"lambda_max": ends.largest, "bulk_max": ends.high, "lambda_min": ends.low}
     kappa = ends.kappa if ends.low > 0 else None
     return {"n": n, "d": d, "c": c, **eigenvalues, "kappa": kappa}

@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq
 
 from ntk_conditioning.kernels.interpolated_kernels import Distances
-
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.calculus import Array
 
 #: Nodes of the quadrature over the cosine of two samples, and how many degrees there are at most.
 NODES, DEGREES = 400, 120
@@ -40,28 +39,20 @@ FLAT = 1e-30  # sizes below, beside the largest, count as none
 ROUNDING = 1e-13  # a lower end below, beside the weights of the bulk, is 0
 
 
-@dataclass(frozen=True)
-class Harmonics:
-    """Weights (K,) of a function's harmonics by degree, and their numbers N_k (K,)."""
+def harmonics(f: Callable[[Array], Array], d: float) -> tuple[Array, Array]:
+    """Return the weights c_k (K,) of a function of 1 - t in ``d`` >= 2 dimensions, and N_k (K,).
 
-    weights: Array
-    counts: Array
+    By Gauss's rule for t, the cosine of two random samples (Golub & Welsch 1969).
 
-
-def harmonics(f: Callable[[Array], Array], d: float) -> Harmonics:
-    """Return the weights of a function of 1 - t, t the cosine, in ``d`` >= 2 dimensions.
-
-    By Gauss's rule for the cosine of two random samples (Golub & Welsch 1969).
-
-    >>> linear = harmonics(lambda w: 1 - w, 5)
-    >>> linear.weights[:3].round(12).tolist(), linear.counts[:3].round(9).tolist()
+    >>> weights, counts = harmonics(lambda w: 1 - w, 5)
+    >>> weights[:3].round(12).tolist(), counts[:3].round(9).tolist()
     ([0.0, 1.0, 0.0], [1.0, 5.0, 14.0])
     """
     w, polynomials, at_one = _rule(d)
     values = f(w)
     coefficients = polynomials @ values
     coefficients[np.abs(coefficients) < NOISE * np.abs(values).max()] = 0.0
-    return Harmonics(coefficients * at_one, at_one**2)
+    return coefficients * at_one, at_one**2
 
 
 @lru_cache(maxsize=256)
@@ -148,8 +139,9 @@ def _beyond(masses: Array, places: Array) -> float:
 
 def uniform(distances: Distances, *, n: int, d: int) -> Ends:
     """Return the ends for samples that are uniform on the sphere."""
-    same = harmonics(distances, d)
-    return _of(n, same, same)
+    weights, counts = harmonics(distances, d)
+    rest, spike = float(weights.sum()), float(1 - weights[0])
+    return spectrum(-weights[1:], counts[1:], n, rest=rest, spikes=[spike])
 
 
 def equicorrelated(distances: Distances, c: float, *, n: int, d: int) -> Ends:
@@ -166,14 +158,8 @@ def two_clusters(distances: Distances, c: float, *, n: int, d: int) -> Ends:
     The mean of f over both signs of c acts on all samples, half the difference on the products of
     samples and signs; each has harmonics of its own.
     """
-    same = harmonics(lambda w: distances((1 - c) * w), d - 1)
-    other = harmonics(lambda w: distances(2 * c + (1 - c) * w), d - 1)
-    return _of(n, same, other)
-
-
-def _of(n: int, same: Harmonics, other: Harmonics) -> Ends:
-    """Return the ends from the harmonics of the distances 1 - f within and between clusters."""
-    means = (same.weights + other.weights) / 2, (same.weights - other.weights) / 2
-    weights = -np.concatenate([mean[1:] for mean in means])
-    counts, rest = np.tile(same.counts[1:], 2), float(same.weights.sum())
-    return spectrum(weights, counts, n, rest=rest, spikes=[1 - means[0][0], -means[1][0]])
+    same, counts = harmonics(lambda w: distances((1 - c) * w), d - 1)
+    other, _ = harmonics(lambda w: distances(2 * c + (1 - c) * w), d - 1)
+    (mean, *means), (half, *halves) = (same + other) / 2, (same - other) / 2
+    weights, rest = -np.array([*means, *halves]), float(same.sum())
+    return spectrum(weights, np.tile(counts[1:], 2), n, rest=rest, spikes=[1 - mean, -half])

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ntk_conditioning.networks.calculus import Array
 
 #: A cosine of two rows of norm 1 is off by no more.
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
@@ -73,17 +72,17 @@ def uniform(rng: np.random.Generator, *, n: int, d: int) -> Draw:
     return Draw(unit_rows(rng.standard_normal((n, d))))
 
 
-def equicorrelated(rng: np.random.Generator, *, n: int, d: int, c: float) -> Draw:
+def equicorrelated(rng: np.random.Generator, c: float, *, n: int, d: int) -> Draw:
     """Return samples √c u + √(1-c) z, z uniform; their cosines are c on average."""
     return Draw(uniform(rng, n=n, d=d - 1).z, c)
 
 
-def two_clusters(rng: np.random.Generator, *, n: int, d: int, c: float) -> Draw:
+def two_clusters(rng: np.random.Generator, c: float, *, n: int, d: int) -> Draw:
     """Return samples ±√c u + √(1-c) z, z uniform, each sign for half of them."""
     return Draw(uniform(rng, n=n, d=d - 1).z, c, np.where(np.arange(n) < n / 2, 1.0, -1.0))
 
 
-def power_law(rng: np.random.Generator, *, n: int, d: int, exponent: float) -> Draw:
+def power_law(rng: np.random.Generator, exponent: float, *, n: int, d: int) -> Draw:
     """Return Gaussian samples of norm 1, whose j-th feature has a variance of j^(-exponent)."""
     scales = np.arange(1.0, d + 1) ** (-exponent / 2)
     return Draw(unit_rows(rng.standard_normal((n, d)) * scales))
@@ -94,10 +93,7 @@ def unit_rows(x: Array) -> Array:
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
-#: The shapes by name. Each takes n, d and, but for uniform, one number more.
+#: The shapes by name. Each takes, but for uniform, one number, and n and d.
 SHAPES: dict[str, Callable[..., Draw]] = {
-    "uniform": uniform,
-    "equicorrelated": equicorrelated,
-    "two_clusters": two_clusters,
-    "power_law": power_law,
+    shape.__name__: shape for shape in (uniform, equicorrelated, two_clusters, power_law)
 }

@@ -15,36 +15,22 @@ MEASURED = tuple(column.name for column in tables.get("training").columns if col
 def curve_rows(
     labels: Mapping[str, Any],
     *,
-    seed: int,
-    relative_rate: float,
-    rate: float,
     steps_per_epoch: int,
     metrics: Mapping[str, Sequence[float]],
     diverged: int,
     epochs: Iterable[int],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one network's curve; ``diverged`` is an epoch, or -1 for never.
+    """Yield the rows of a network's curve; ``diverged`` is an epoch, or -1 for never.
 
-    What is not among the ``metrics`` is missing.
+    ``labels`` are their other columns. What is not among the ``metrics`` is missing.
     """
     for epoch in epochs:
         values = {name: float(curve[epoch]) for name, curve in metrics.items()}
         yield {
             **labels,
-            "seed": seed,
-            "relative_rate": relative_rate,
-            "learning_rate": rate,
             "epoch": epoch,
             "steps": epoch * steps_per_epoch,
             **dict.fromkeys(MEASURED),
             **{name: value if math.isfinite(value) else None for name, value in values.items()},
             "diverged": 0 <= diverged <= epoch,
         }
-
-
-def along_rows(labels: Mapping[str, Any], **network: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the kernels of one network until it diverges, see `curve_rows`."""
-    columns = tables.get("kernels_along_training").schema.names
-    for row in curve_rows(labels, **network):
-        if not row["diverged"]:
-            yield {name: value for name, value in row.items() if name in columns}

@@ -7,8 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-Augmentation = Literal["none", "crop_flip"]
-
 #: Multiples of the critical learning rate, 2 / λ_max for the mean square loss, by loss. With a
 #: cross-entropy far higher ones are stable: decided samples have no curvature.
 AUTO_RATES = {
@@ -57,7 +55,7 @@ class Descent:
     weight_decay: float = 0.0
     decay_at: Sequence[int] = ()
     decay_factor: float = 0.1
-    augmentation: Augmentation = "none"
+    augmentation: Literal["none", "crop_flip"] = "none"
     mixed_precision: bool = False
 
     @property

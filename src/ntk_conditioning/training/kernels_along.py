@@ -6,7 +6,7 @@ gradient counts sqrt(s) times, and so in the Hessian.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Literal
 
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ntk_conditioning.kernels import modules
 from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.labels import kernel_target_alignment
 
@@ -34,13 +33,6 @@ TOLERANCE, VECTORS = 1e-2, 8
 RESTARTS = 30
 
 
-def frozen(network: Network, x: Tensor) -> Network:
-    """Return a copy of a network whose batch norms have the statistics of ``x``."""
-    copy = deepcopy(network)
-    freeze_statistics(copy, x)
-    return copy
-
-
 def module_kernel(
     network: Network, x: Tensor, outputs: Literal["mean_of_kernels", "full"] = "mean_of_kernels"
 ) -> Tensor:
@@ -49,25 +41,18 @@ def module_kernel(
     With the ``outputs`` "full" it is that of all, (n c, n c), see `modules.ntk`.
     """
     network, x, parts = deepcopy(network).double(), x.double(), []
+    names = {parameter: name for name, parameter in network.named_parameters()}
     for factor, parameters in network.rate_groups().items():
-        group = {id(parameter) for parameter in parameters}
-
-        def chosen(_: str, parameter: Tensor, group: set[int] = group) -> bool:
-            return id(parameter) in group
-
-        k = modules.ntk(network, x, outputs=outputs, parameters=chosen, progress=False)
+        group = [names[parameter] for parameter in parameters]
+        k = modules.ntk(network, x, outputs=outputs, parameters=group, progress=False)
         parts.append(factor * k)
     return torch.stack(parts).sum(0)
 
 
 def sharpness(
-    loss: Callable[[], Tensor],
-    parameters: Sequence[Tensor],
-    *,
-    start: np.random.Generator,
-    factors: Sequence[float] | None = None,
+    loss: Tensor, factors: Mapping[Tensor, float], *, start: np.random.Generator
 ) -> float:
-    """Return the largest eigenvalue of the Hessian of a ``loss`` in its ``parameters``.
+    """Return the largest eigenvalue of the Hessian of a ``loss`` in parameters.
 
     By Lanczos iterations on products of the Hessian and a vector (Pearlmutter 1994), in the
     parameters' type, from a vector that ``start`` draws, see `TOLERANCE`; NaN if they do not
@@ -75,14 +60,11 @@ def sharpness(
     the rate, full-batch gradient descent leaves the quadratic expansion of its loss.
 
     >>> w = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-    >>> round(sharpness(lambda: (w**2 @ w**2) / 12, [w], start=np.random.default_rng(0)), 9)
+    >>> round(sharpness((w**2 @ w**2) / 12, {w: 1.0}, start=np.random.default_rng(0)), 9)
     4.0
     """
-    roots = [math.sqrt(factor) for factor in factors or [1.0] * len(parameters)]
-    with torch.enable_grad():
-        gradients = torch.autograd.grad(
-            loss(), parameters, create_graph=True, materialize_grads=True
-        )
+    parameters, roots = [*factors], [math.sqrt(factor) for factor in factors.values()]
+    gradients = torch.autograd.grad(loss, parameters, create_graph=True, materialize_grads=True)
     sizes, like = [p.numel() for p in parameters], parameters[0]
 
     def product(vector: NDArray[np.floating]) -> NDArray[np.floating]:

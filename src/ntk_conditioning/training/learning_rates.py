@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from itertools import groupby
-from operator import itemgetter
 from statistics import mean
 from typing import Any, Literal
 
@@ -52,11 +50,11 @@ def select_rates(
     Raises `SelectionError` if an experiment has no rule, an ``mlp`` no kernel, or a curve to be
     judged by its test accuracy no test samples.
     """
-    keys = tables.get("training").keys
-    curves = training.select([*keys, *_READ]).sort_by([(key, "ascending") for key in keys])
-    run = itemgetter(*POINT_KEYS, "seed", "relative_rate")
-    runs = [_outcome([*curve], rules) for _, curve in groupby(curves.to_pylist(), key=run)]
-    rates = pd.DataFrame(runs).groupby([*POINT_KEYS, "relative_rate"]).agg(**_STATISTICS)
+    keys = [*tables.get("training").keys]
+    curves = training.select([*keys, *_READ]).to_pandas().sort_values(keys)
+    by_run = curves.groupby([*POINT_KEYS, "seed", "relative_rate"])
+    runs = pd.DataFrame([_outcome(curve, rules) for _, curve in by_run])
+    rates = runs.groupby([*POINT_KEYS, "relative_rate"]).agg(**_STATISTICS)
     initial, rows = kernels.to_pandas().set_index([*POINT_KEYS]), []
     for names, depths in rates.reset_index().groupby([*POINT_KEYS[:-1]]):
         # the rate with the lowest mean score of all depths, unless each fails at some
@@ -85,21 +83,19 @@ def _name(point: tuple[Any, ...]) -> str:
     return "/".join(map(str, point))
 
 
-def _outcome(
-    curve: list[dict[str, Any]], rules: Mapping[str, tuple[Criterion, float]]
-) -> dict[str, Any]:
+def _outcome(curve: pd.DataFrame, rules: Mapping[str, tuple[Criterion, float]]) -> dict[str, Any]:
     """Return the last row of a curve with its ``score``, the lower the better, and its speed."""
-    last, losses = curve[-1], [row["train_loss"] for row in curve]
-    point = itemgetter(*POINT_KEYS)(last)
+    last: dict[str, Any] = curve.iloc[-1].to_dict()
+    point = tuple(last[key] for key in POINT_KEYS)
     if point[0] not in rules:
         raise SelectionError(f"{_name(point)}: its experiment has no criterion")
     criterion, level = rules[point[0]]
     if last["diverged"]:
         return last | dict.fromkeys(("train_loss", "epochs_to_loss", "score"), math.inf)
-    if criterion == "test_accuracy" and last["test_accuracy"] is None:
+    if criterion == "test_accuracy" and pd.isna(last["test_accuracy"]):
         raise SelectionError(f"{_name(point)}: no test samples, which its criterion needs")
-    epochs = epochs_to(level, [row["epoch"] for row in curve], losses)
-    scores = {"final_loss": losses[-1], "epochs_to_loss": epochs}
+    epochs = epochs_to(level, curve["epoch"].tolist(), curve["train_loss"].tolist())
+    scores = {"final_loss": last["train_loss"], "epochs_to_loss": epochs}
     score = scores[criterion] if criterion in scores else -last["test_accuracy"]
     return last | {"epochs_to_loss": epochs, "score": score}
 

@@ -13,9 +13,6 @@ from torch import Tensor
 
 from ntk_conditioning.errors import UserError
 
-LossName = Literal["cross_entropy", "square"]
-Outputs = Literal["classes", "scalar"]
-
 
 @dataclass(frozen=True)
 class Loss:
@@ -53,9 +50,9 @@ class Loss:
 
 
 def make_loss(
-    name: LossName,
+    name: Literal["cross_entropy", "square"],
     *,
-    outputs: Outputs,
+    outputs: Literal["classes", "scalar"],
     classes: int,
     dtype: torch.dtype,
     device: torch.device | str = "cpu",

@@ -1,92 +1,75 @@
-"""Ensembles: fully connected networks in the NTK parameterisation, trained by hand-written passes.
-
-On a CPU every network trains by itself, in one thread; on a GPU single small networks would wait
-for their launches, so that the products of all members are computed together. The networks are
-those of `networks.mlp`, with any number of outputs:
+"""Ensembles of the networks of `networks.mlp`, with any number of outputs, by hand-written passes.
 
     z_l = s_(l-1) a_(l-1) W_l^T,   a_l = sigma(z_l),   f = s_L a_L W_(L+1)^T,
 
-with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). The scales go into the products. Matrices
-may have one more axis in front, for networks that are computed side by side.
+with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). On a CPU every network trains by itself, in
+one thread. On a GPU small ones would wait for their launches: the products of all members are
+computed together, and matrices have one more axis in front.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import activate, product
+from ntk_conditioning.networks.mlp import MLP, activate, draw_weights, product
+from ntk_conditioning.networks.modules import Network
+from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
-from ntk_conditioning.training.kernels_along import sharpness
-from ntk_conditioning.training.tangents import Architecture, mlp_kernel, mlp_outputs
-from ntk_conditioning.training.trainer import Group, Split, Training
+from ntk_conditioning.training.trainer import Group, Training
 
 
-@dataclass(frozen=True, eq=False)
-class Layers:
-    """Weights W_1 (..., m_1, d), ..., W_(L+1) (..., c, m_L), with ``velocities`` if any.
+@dataclass(frozen=True)
+class Architecture:
+    """A fully connected network: its hidden layers, their width and their activation."""
 
-    Velocities have the same shapes; a descent with ``momentum`` needs them.
-    """
-
+    depth: int
+    width: int
     activation: Activation
-    weights: Sequence[Tensor]
-    velocities: Sequence[Tensor] = ()
-    momentum: float = 0.0
 
-    @cached_property
-    def scales(self) -> list[float]:
-        """The scale of each layer's input."""
-        gain = self.activation.gain
-        return [1.0, *(gain / math.sqrt(weight.shape[-2]) for weight in self.weights[:-1])]
+    def draw(self, d: int, outputs: int, *, seed: int, like: Tensor) -> list[Tensor]:
+        """Return the weights that training starts from, of ``like``'s type and on its device."""
+        size = {"depth": self.depth, "width": self.width, "outputs": outputs}
+        return [w.to(like) for w in draw_weights(d, **size, generator=generator(seed, "init"))]
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs (..., n, c)."""
-        for scale, weight in zip(self.scales, self.weights[:-1], strict=False):
-            x, _ = activate(self.activation, product(x, weight.mT, scale))
-        return product(x, self.weights[-1].mT, self.scales[-1])
 
-    def descend(
-        self, x: Tensor, pull: Callable[[Tensor], Tensor], *, measure: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        """Add J^T p to the weights in place, where J is the Jacobian of the outputs f at ``x``.
+class MlpModule(Network):
+    """A network of `networks.mlp` with c outputs, as a torch module."""
 
-        ``pull`` returns p (..., n, c) for the outputs: for a step of gradient descent, minus the
-        learning rate times the gradient of the loss. With momentum, velocities become its multiple
-        plus J^T p, and are added.
+    def __init__(self, weights: Sequence[Tensor], activation: Activation) -> None:
+        super().__init__([], nn.Identity())
+        self.weights, self.activation = nn.ParameterList(weights), activation
+        if len(weights) > 1:  # its quadrature must not first run inside a torch.func transform
+            _ = activation.gain
 
-        Return f and, with ``measure``, the norm (...) of J^T p.
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        *hidden, last = self.weights
+        for weight in hidden:
+            scale = self.activation.gain / math.sqrt(len(weight))
+            # of `scale * value` torch takes the forward derivative five times as slowly
+            x = torch.ops.aten.mul.Scalar(self.activation.function(x @ weight.T), scale)
+        return x @ last.T, None
+
+    def kernel(self, x: Tensor) -> Tensor:
+        """Return the mean (n, n) over outputs of the kernels of one each, in the type of ``x``.
+
+        >>> from ntk_conditioning.networks import activations
+        >>> two = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
+        >>> MlpModule([two], activations.get("linear")).kernel(two).tolist()
+        [[1.0, 0.0], [0.0, 9.0]]
         """
-        inputs, slopes, squares = [x], [], []
-        for scale, weight in zip(self.scales, self.weights[:-1], strict=False):
-            a, slope = activate(self.activation, product(inputs[-1], weight.mT, scale))
-            inputs.append(a)
-            slopes.append(slope)
-        f = product(inputs[-1], self.weights[-1].mT, self.scales[-1])
-        back = pull(f)
-        for layer in reversed(range(len(self.weights))):
-            weight, scale, delta, a = self.weights[layer], self.scales[layer], back.mT, inputs.pop()
-            if layer:  # before the weight moves
-                back = slopes.pop()(product(back, weight, scale))
-            moved, kept = weight, 1.0
-            if self.velocities:
-                moved, kept = self.velocities[layer], self.momentum
-            if measure:
-                change = product(delta, a, scale)
-                squares.append(change.square().sum((-2, -1), dtype=torch.float64))
-                moved.mul_(kept).add_(change)
-            else:
-                add = moved.addmm_ if moved.ndim == 2 else moved.baddbmm_
-                add(delta, a, beta=kept, alpha=scale)
-            if self.velocities:
-                weight += moved
-        return f, torch.stack(squares).sum(0).sqrt() if measure else None
+        *inner, last = (w.detach().to(x) for w in self.weights)
+        k = x.new_zeros(len(x), len(x))
+        for row in last:
+            k += ntk(MLP((*inner, row[None]), self.activation), x)
+        return k / len(last)
 
 
 class Ensemble(Training):
@@ -99,9 +82,12 @@ class Ensemble(Training):
         self, architecture: Architecture, *networks: Any, together: bool = False, **options: Any
     ) -> None:
         self._architecture, self._together = architecture, together
+        sigma, width = architecture.activation, architecture.width
+        self._scales = [1.0, *(sigma.gain / math.sqrt(width) for _ in range(architecture.depth))]
         self._began: Group | None = None  # the group that was the last to begin on a GPU
         self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
         super().__init__(*networks, **options)
+        self._replays = together and self._like.is_cuda
 
     def _begin(self, numbers: Sequence[int]) -> list[Group]:
         d, outputs = self._like.shape[1], self._loss.outputs
@@ -113,24 +99,19 @@ class Ensemble(Training):
         groups = []
         for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
             layers = zip(*(drawn[self.members[number].seed] for number in part), strict=True)
-            groups.append(self._group(part, "weights", [*map(torch.stack, layers)]))
+            tensors = {f"weights_{k}": torch.stack(layer) for k, layer in enumerate(layers)}
+            if self.descent.momentum:
+                pairs = enumerate([*tensors.values()])
+                tensors |= {f"velocity_{k}": torch.zeros_like(t) for k, t in pairs}
+            groups.append(Group(part, tensors))
         return groups
 
     def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
+        take = partial(self._take_step, group, measure=last)
+        # of several groups, threads would disturb each other's records
         if last or not self._replays:
-            self._take_step(group, rows, measure=last)
-        else:
-            self._replay_step(group, rows)
-
-    @property
-    def _replays(self) -> bool:
-        """Whether steps are recorded: of several groups threads would disturb each other's."""
-        return self._together and self._like.is_cuda
-
-    def _replay_step(self, group: Group, rows: Mapping[int, Tensor]) -> None:
-        """Do a step, which is recorded once the group's first has made the libraries ready."""
-        take = partial(self._take_step, group, measure=False)
-        if self._began is not group:
+            take(rows)
+        elif self._began is not group:  # its first step makes the libraries ready
             _ = group.index  # now, for that waits
             self._began, self._step = group, take if waits(partial(take, rows)) else None
         else:
@@ -138,42 +119,62 @@ class Ensemble(Training):
             self._step(rows)
 
     def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
-        """Do a step on these rows of each seed's samples; a GPU is waited for only to measure."""
+        """Do a step on these rows of each seed's samples; a GPU is waited for only to measure.
+
+        J^T p is added to the weights in place, or to their velocities and these to the weights,
+        where J is the Jacobian of the outputs and p minus the rate times the gradient of the loss.
+        """
         x, y = self._gather(group, self._train, rows)
         rates = self._rates[group.index]
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
             pace = pace[:, None, None]
-
-        def pull(f: Tensor) -> Tensor:
-            return self._loss.gradient(f, y).mul_(pace)
-
-        f, norm = self._layers(group).descend(x, pull, measure=measure)
+        weights, velocities = self._matrices(group, "weights"), self._matrices(group, "velocity")
+        inputs, slopes, squares = [x], [], []
+        for scale, weight in zip(self._scales, weights[:-1], strict=False):
+            z = product(inputs[-1], weight.mT, scale)
+            a, slope = activate(self._architecture.activation, z)
+            inputs.append(a)
+            slopes.append(slope)
+        f = product(inputs[-1], weights[-1].mT, self._scales[-1])
+        back = self._loss.gradient(f, y).mul_(pace)
+        for layer in reversed(range(len(weights))):
+            weight, scale, delta, a = weights[layer], self._scales[layer], back.mT, inputs.pop()
+            if layer:  # before the weight moves
+                back = slopes.pop()(product(back, weight, scale))
+            moved, kept = weight, 1.0
+            if velocities:
+                moved, kept = velocities[layer], self.descent.momentum
+            if measure:
+                change = product(delta, a, scale)
+                squares.append(change.square().sum((-2, -1), dtype=torch.float64))
+                moved.mul_(kept).add_(change)
+            else:
+                add = moved.addmm_ if moved.ndim == 2 else moved.baddbmm_
+                add(delta, a, beta=kept, alpha=scale)
+            if velocities:
+                weight += moved
         self._watch_step(group, f, y)
-        if norm is not None:
+        if measure:
+            norm = torch.stack(squares).sum(0).sqrt()
             norms = np.atleast_1d(norm.numpy(force=True)) / rates.numpy(force=True)
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
     def _forward(self, group: Group, x: Tensor) -> tuple[Tensor, None]:
-        return self._layers(group).forward(x), None
+        *hidden, last = self._matrices(group, "weights")
+        for scale, weight in zip(self._scales, hidden, strict=False):
+            x, _ = activate(self._architecture.activation, product(x, weight.mT, scale))
+        return product(x, last.mT, self._scales[-1]), None
 
-    def _kernel(self, group: Group, place: int, x: Tensor) -> Tensor:
-        weights = [w[place].double() for w in group.kind("weights")]
-        return mlp_kernel(weights, self._architecture.activation, x.double())
+    def _network(self, group: Group, place: int, x: Tensor) -> MlpModule:
+        weights = [t[place].clone() for name, t in group.tensors.items() if "weights" in name]
+        return MlpModule(weights, self._architecture.activation)
 
-    def _sharpness(self, group: Group, place: int, block: Split, rng: np.random.Generator) -> float:
-        weights = [w[place].clone().requires_grad_() for w in group.kind("weights")]
+    def _kernel(self, network: MlpModule, x: Tensor) -> Tensor:
+        return network.kernel(x.double())
 
-        def loss() -> Tensor:
-            f = mlp_outputs(weights, self._architecture.activation, block.x)
-            return self._loss.values(f, block.y).mean()
-
-        return sharpness(loss, weights, start=rng)
-
-    def _layers(self, group: Group) -> Layers:
-        """Return the layers, of a single member without the axis for members."""
-        alone = len(group.numbers) == 1
-        weights, velocities = (
-            [t[0] if alone else t for t in group.kind(kind)] for kind in ("weights", "velocity")
-        )
-        return Layers(self._architecture.activation, weights, velocities, self.descent.momentum)
+    @staticmethod
+    def _matrices(group: Group, kind: str) -> list[Tensor]:
+        """Return the tensors of a kind by layers, of a single member without the first axis."""
+        matrices = [t for name, t in group.tensors.items() if name.startswith(kind)]
+        return [t[0] for t in matrices] if len(group.numbers) == 1 else matrices

@@ -1,6 +1,7 @@
 """Ensembles of torch modules: each network by itself, by automatic differentiation."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -12,9 +13,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ntk_conditioning.networks.modules import Network
+from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.kernels_along import frozen, module_kernel, sharpness
-from ntk_conditioning.training.trainer import Group, Split, Training
+from ntk_conditioning.training.kernels_along import module_kernel
+from ntk_conditioning.training.trainer import Group, Training
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
@@ -127,19 +129,13 @@ class ModuleEnsemble(Training):
         with _ONE_AT_A_TIME:
             super()._measure(group)
 
-    def _kernel(self, group: _Trained, place: int, x: Tensor) -> Tensor:
-        return module_kernel(frozen(group.network, x), x)
+    def _network(self, group: _Trained, place: int, x: Tensor) -> Network:
+        network = deepcopy(group.network)
+        freeze_statistics(network, x)
+        return network
 
-    def _sharpness(
-        self, group: _Trained, place: int, block: Split, rng: np.random.Generator
-    ) -> float:
-        network = frozen(group.network, block.x)
-        factors = {p: s for s, parameters in network.rate_groups().items() for p in parameters}
-
-        def loss() -> Tensor:
-            return self._loss.values(network(block.x)[0], block.y).mean()
-
-        return sharpness(loss, [*factors], start=rng, factors=[*factors.values()])
+    def _kernel(self, network: Network, x: Tensor) -> Tensor:
+        return module_kernel(network, x)
 
     def _output(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs and representations, in the samples' type."""
@@ -159,11 +155,8 @@ def draw_moves(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
 def crop_flip(images: Tensor, moves: Tensor) -> Tensor:
     """Return images (n, colours, height, width) cropped and mirrored as `draw_moves` says."""
     height, width = images.shape[-2:]
-    top, left, mirrored = (move[:, None] for move in moves.unbind(1))
-    rows = top + torch.arange(height, device=images.device)
-    columns = torch.arange(width, device=images.device).expand(len(images), -1)
-    columns = left + torch.where(mirrored == 1, width - 1 - columns, columns)
-    number = torch.arange(len(images), device=images.device)[:, None, None]
-    # Indices on both sides of the colours' axis put it last.
-    padded = pad(images, (PADDING,) * 4)
-    return padded[number, :, rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
+    top, left, mirrored = moves.unbind(1)
+    windows = pad(images, (PADDING,) * 4).unfold(2, height, 1).unfold(3, width, 1)
+    crops = windows[torch.arange(len(images), device=images.device), :, top, left]
+    moved = torch.where(mirrored[:, None, None, None] == 1, crops.flip(-1), crops)
+    return moved.contiguous(memory_format=torch.channels_last)

@@ -1,10 +1,9 @@
 """Repairs of conditioning by preconditioning, on the samples and on the kernel: what each gives.
 
-On samples: to subtract their mean, to standardise their features, to divide each by its norm, to
-remove their top directions. On the kernel: to take functions beside the mean, K → H K H with
-H = I - 1 1ᵀ/n; to give all samples one gradient norm, K_ij → K_ij / sqrt(K_ii K_jj); to bring its
-largest eigenvalues down to the next one, as a preconditioner of the steps does (Ma & Belkin 2017,
-"Diving into the shallows"). Steps are those of gradient descent by 1/λ_max, see `prediction`.
+Samples are changed as `prepared` says. Of the kernel, ``centred`` takes functions beside the mean,
+K → H K H with H = I - 1 1ᵀ/n; ``unit_norm`` gives all gradients one norm,
+K_ij → K_ij / sqrt(K_ii K_jj); ``top_directions`` brings its largest eigenvalues down to the next,
+as a preconditioner of the steps does (Ma & Belkin 2017, "Diving into the shallows").
 """
 
 import math
@@ -20,7 +19,7 @@ from ntk_conditioning.kernels.infinite_network import InfiniteNetwork
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.condition_numbers import EPS, growth, resolution_floor, resolved_ratio
 from ntk_conditioning.spectra.labels import effective_kappa
-from ntk_conditioning.training.prediction import predicted_steps
+from ntk_conditioning.training.prediction import SHARES, predicted_steps
 
 Array = NDArray[np.float64]
 
@@ -28,8 +27,6 @@ Array = NDArray[np.float64]
 NOTHING, SAMPLES, KERNEL = "nothing", "samples", "kernel"
 #: Repairs of samples beside the removal of top directions.
 PREPARATIONS = ("centred", "unit_norm", "centred_unit_norm", "standardized_unit_norm")
-#: Shares of the loss to which steps are counted.
-SHARES = (1 / 2, 1 / 10, 1 / 100)
 
 
 @dataclass(frozen=True)
@@ -38,8 +35,9 @@ class Repaired:
 
     ``place`` is `NOTHING`, `SAMPLES` or `KERNEL`; ``directions`` counts those that are removed.
     ``kappa`` is None where its error may exceed 1. ``effective_kappa`` is that of the
-    directions in which labels lie, see `labels`; steps are until the loss is at most one
-    half, one tenth and one hundredth of its first value, None where it never is.
+    directions in which labels lie, see `labels`. Steps of gradient descent by 1/λ_max, see
+    `predicted_steps`, are until the loss is at most one half, one tenth and one hundredth of its
+    first value, None where it never is.
     """
 
     place: str
@@ -132,7 +130,9 @@ def _repaired(place: str, repair: str, directions: int, values: Array, squares: 
     if squares.any():
         effective = effective_kappa(resolved[::-1], squares[::-1] / squares.sum())
         descent: Any = {"rate": 1 / largest, "n": 1}
-        steps = [predicted_steps(resolved, squares, **descent, share=share) for share in SHARES]
+        steps = [
+            predicted_steps(resolved, squares, **descent, share=share) for share in SHARES.values()
+        ]
     kappa, _ = resolved_ratio((largest, error), (float(values[0]), error))
     numbers = n, largest, float(values[0]), kappa, effective if effective < math.inf else None
     whole = [math.ceil(t) if t < math.inf else None for t in steps]

@@ -1,12 +1,4 @@
-"""Losses of gradient descent as the kernel at initialisation predicts them, and when it parts.
-
-For the mean square loss over n samples and all of them in a step, a network that is linear in its
-weights has after t steps of learning rate η (Lee et al. 2019, arXiv:1902.06720)
-
-    L_t = 1/(2n) Σ_i (1 - η λ_i / n)^(2t) (u_i · (y - f_0))²,
-
-with the eigenvalues λ_i and eigenvectors u_i of the kernel of all outputs at all samples.
-"""
+"""Losses of gradient descent as the kernel at initialisation predicts them, and when it parts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,15 +26,16 @@ def predicted_losses(
     n: int,
     steps: ArrayLike,
 ) -> NDArray[np.float64]:
-    """Return the predicted losses L_t at the times t in ``steps``.
+    """Return the losses L_t at the times t in ``steps`` of a network that is linear in its weights,
 
-        L_t = 1/(2n) Σ_i (1 - η λ_i / n)^(2t) (u_i · (y - f_0))²
+        L_t = 1/(2n) Σ_i (1 - η λ_i / n)^(2t) (u_i · (y - f_0))²,
 
-    ``rate`` is the learning rate η and ``n`` the number of samples. With c outputs,
-    ``eigenvalues`` (n c,) are the λ_i of the kernel itself, not divided by n, and ``squares``
-    (n c,) are (u_i · (y - f_0))² in the same order. ``steps`` may have any shape, and t need not be
-    whole. The result is in float64 and has the shape of ``steps``. Above the critical rate,
-    η λ_max > 2 n, losses grow and may become infinite.
+    for the mean square loss over ``n`` samples and all of them in a step of learning ``rate`` η
+    (Lee et al. 2019, arXiv:1902.06720). With c outputs, ``eigenvalues`` (n c,) are the λ_i of the
+    kernel of all outputs itself, not divided by n, and ``squares`` (n c,) are (u_i · (y - f_0))² in
+    the same order. ``steps`` may have any shape, and t need not be whole. The result is in float64
+    and has the shape of ``steps``. Above the critical rate, η λ_max > 2 n, losses grow and may
+    become infinite.
 
     >>> one, two = np.array([2.0]), np.array([8.0])
     >>> predicted_losses(one, two, rate=0.25, n=1, steps=[0, 1, 2]).tolist()
@@ -97,17 +90,15 @@ def epochs_to(level: float, epochs: Sequence[int], losses: Losses) -> float:
     >>> epochs_to(0.1, [0, 1, 2], [10.0, 1.0, 0.01])
     1.5
     """
-    start, high = 0, None
-    for epoch, loss in zip(epochs, losses, strict=True):
-        if loss is None:
-            return math.inf
-        if loss <= level:
-            if high is None or loss <= 0:
-                return float(epoch)
-            share = (math.log(high) - math.log(level)) / (math.log(high) - math.log(loss))
-            return start + (epoch - start) * share
-        start, high = epoch, loss
-    return math.inf
+    curve = np.array(losses, dtype=float)
+    reached = np.flatnonzero(curve <= level)
+    if not len(reached):
+        return math.inf
+    k = int(reached[0])
+    if k == 0 or curve[k] <= 0:
+        return float(epochs[k])
+    logs, between = np.log([curve[k], curve[k - 1]]), [epochs[k], epochs[k - 1]]
+    return float(np.interp(math.log(level), logs, between))
 
 
 def times(epochs: Sequence[int], losses: Losses, *, prefix: str = "") -> dict[str, Any]:

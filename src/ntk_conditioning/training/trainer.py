@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent, measured_epochs
-from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers
+from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, sharpness
 from ntk_conditioning.training.losses import Loss
 
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
@@ -60,10 +61,6 @@ class Group:
     def index(self) -> Tensor:
         """The numbers on the tensors' device, copied once: a GPU finishes its work before."""
         return torch.tensor(self.numbers, device=next(iter(self.tensors.values())).device)
-
-    def kind(self, kind: str) -> list[Tensor]:
-        """The tensors of one kind, from the first layer to the last."""
-        return [t for name, t in self.tensors.items() if name.startswith(kind)]
 
 
 class Training(ABC):
@@ -190,13 +187,6 @@ class Training(ABC):
     def _begin(self, numbers: Sequence[int]) -> list[Any]:
         """Return the groups (`Group`) of these members, at initialisation."""
 
-    def _group(self, numbers: Sequence[int], kind: str, layers: Sequence[Tensor]) -> Group:
-        """Return a group of matrices by layers, with velocities if there is momentum."""
-        tensors = {f"{kind}_{k}": t for k, t in enumerate(layers)}
-        if self.descent.momentum:
-            tensors |= {f"velocity_{k}": torch.zeros_like(t) for k, t in enumerate(layers)}
-        return Group(numbers, tensors)
-
     @abstractmethod
     def _descend(self, group: Any, rows: Mapping[int, Any], *, last: bool) -> None:
         """Do a step, the ``last`` of this epoch or another, on what `_batches` gives each seed."""
@@ -205,10 +195,13 @@ class Training(ABC):
     def _forward(self, group: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs (..., n, c) and, if they are measured, the last representations."""
 
-    # Of trainings that may have ``along``: the kernel of the member at a place of a group, in
-    # float64, at samples, and its sharpness. Expansions have neither.
-    _kernel: Callable[[Any, int, Tensor], Tensor]
-    _sharpness: Callable[[Any, int, Split, np.random.Generator], float]
+    @abstractmethod
+    def _network(self, group: Any, place: int, x: Tensor) -> Network:
+        """Return a copy of a member's network, its batch norms with the statistics of ``x``."""
+
+    @abstractmethod
+    def _kernel(self, network: Any, x: Tensor) -> Tensor:
+        """Return the kernel of such a network, in float64, at samples."""
 
     def _evaluates_as_trained(self) -> bool:
         """Return whether evaluations show the network as its steps see it, in full precision."""
@@ -264,12 +257,14 @@ class Training(ABC):
         order = torch.from_numpy(generator(seed, "batch", self.epoch).permutation(self._n))
         return torch.split(order.to(self._like.device), self._batch)
 
-    def _gather(
-        self, group: Group, parts: Mapping[int, Split], rows: Mapping[int, Any]
-    ) -> tuple[Any, Tensor]:
+    def _gather(self, group: Group, parts: Mapping[int, Split], rows: Mapping[int, Any]) -> Split:
         """Return some of the samples of the members' seeds, with an axis for members if several."""
+
+        def chosen(t: Tensor, some: slice | Tensor) -> Tensor:  # in half the time of t[some]
+            return t[some] if isinstance(some, slice) else t.index_select(0, some)
+
         seeds = [self.members[number].seed for number in group.numbers]
-        drawn = {s: Split(*(rows_of(t, rows[s]) for t in parts[s])) for s in set(seeds)}
+        drawn = {s: Split(*(chosen(t, rows[s]) for t in parts[s])) for s in set(seeds)}
         first = drawn[seeds[0]]
         if len(seeds) == 1:
             return first
@@ -307,24 +302,21 @@ class Training(ABC):
         """Measure kernels and sharpness of a group's members after this epoch."""
         for place, number in enumerate(group.numbers):
             seed = self.members[number].seed
-            block = self._block(seed)
+            rows = torch.from_numpy(generator(seed, "blocks").permutation(self._n))
+            x, y = (t[rows[: self.block_size].to(t.device)] for t in self._train[seed])
             if seed not in self._initial_kernels:  # also where a state goes on
                 (start,) = self._begin([number])
-                self._initial_kernels[seed] = self._kernel(start, 0, block.x).numpy(force=True)
-            k = self._kernel(group, place, block.x).numpy(force=True)
-            codes = self._loss.codes[block.y].numpy(force=True).astype(np.float64)
+                initial = self._kernel(self._network(start, 0, x), x)
+                self._initial_kernels[seed] = initial.numpy(force=True)
+            network = self._network(group, place, x)
+            k = self._kernel(network, x).numpy(force=True)
+            codes = self._loss.codes[y].numpy(force=True).astype(np.float64)
             numbers = kernel_numbers(k, self._initial_kernels[seed], codes)
+            rates = network.rate_groups().items()
+            factors: dict[Tensor, float] = {p: factor for factor, some in rates for p in some}
+            with torch.enable_grad():
+                loss = self._loss.values(network(x)[0], y).mean()
             rng = generator(seed, "lanczos")
-            numbers["sharpness"] = self._sharpness(group, place, block, rng)
+            numbers["sharpness"] = sharpness(loss, factors, start=rng)
             for name, value in numbers.items():
                 self.metrics[name][self.epoch, number] = value
-
-    def _block(self, seed: int) -> Split:
-        """Return the samples on which kernels of a seed are measured."""
-        rows = torch.from_numpy(generator(seed, "blocks").permutation(self._n)[: self.block_size])
-        return Split(*(t[rows.to(t.device)] for t in self._train[seed]))
-
-
-def rows_of(t: Tensor, rows: slice | Tensor) -> Tensor:
-    """Return some rows of a tensor; copied whole, in half the time of indexing by numbers."""
-    return t[rows] if isinstance(rows, slice) else t.index_select(0, rows)

@@ -82,10 +82,9 @@ def draw_network(
 def on_span(net: FeedforwardNet, x: Tensor) -> tuple[FeedforwardNet, Tensor]:
     """Return the network and the samples ``x`` (n, d) in coordinates of the samples' span.
 
-    Weights that meet the input enter through their products with samples only, so that what is
-    orthogonal to all of them plays no part: outputs, inner products of gradients, the Hessian's
-    eigenvalues other than 0, and the path of gradient descent are the same. With n < d the network
-    has far fewer weights.
+    Weights that meet the input enter through their products with samples only. So outputs, inner
+    products of gradients, the Hessian's eigenvalues other than 0, and the path of gradient descent
+    are the same. With n < d the network has far fewer weights.
     """
     n, d = x.shape
     if n >= d:

@@ -45,12 +45,16 @@ class Expansion:
         self._slope = torch.autograd.grad(self.value(self._at), self._at, create_graph=True)[0]
         self.gradient = self._slope.detach()
 
-    def value(self, change: Tensor) -> Tensor:
-        """Return f(w_0 + δ) for a change δ (p,) of the weights."""
+    def network(self, change: Tensor) -> FeedforwardNet:
+        """Return the network at weights w_0 + δ, for a change δ (p,)."""
         kept = self._net.weights
         parts = torch.split(self._start + change, [weight.numel() for weight in kept[: self._free]])
         free = [part.view_as(weight) for part, weight in zip(parts, kept, strict=False)]
-        return outputs(self._net.with_weights([*free, *kept[self._free :]]), self._x)[0]
+        return self._net.with_weights([*free, *kept[self._free :]])
+
+    def value(self, change: Tensor) -> Tensor:
+        """Return f(w_0 + δ)."""
+        return outputs(self.network(change), self._x)[0]
 
     def quadratic_term(self, change: Tensor) -> float:
         """Return 1/2 δ^T H(ξ) δ, the Lagrange remainder at a change δ (p,)."""

@@ -10,18 +10,13 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The columns that are fitted, by study, and those of them that depend on the radius of a ball.
+#: Columns that depend on the radius of a ball, and all that are fitted, by study.
+BY_RADIUS = ("quadratic_term", "quadratic_term_fixed")
 QUANTITIES = {
     "orthogonality": ("cos_mean", "cos_rms", "cos_norm", "jacobian_norm"),
-    "linearity": (
-        *("hessian_norm", "hessian_norm_fixed", "kernel_change", "distance"),
-        *("quadratic_term", "quadratic_term_fixed"),
-    ),
+    "linearity": ("hessian_norm", "hessian_norm_fixed", "kernel_change", "distance", *BY_RADIUS),
 }
-BY_RADIUS = ("quadratic_term", "quadratic_term_fixed")
-_NETWORK = [
-    *("dataset", "architecture", "activation", "layer", "label_scale", "steps", "radius", "seed"),
-]
+KEYS = ["dataset", "architecture", "activation", "layer", "label_scale", "steps", "radius", "seed"]
 
 
 def width_slopes(study: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -35,13 +30,13 @@ def width_slopes(study: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     of_any_radius = frame[frame["radius"] == frame["radius"].min()].assign(radius=0.0)
     for quantity in QUANTITIES[study]:
         rows = frame if quantity in BY_RADIUS else of_any_radius
-        for key, group in rows.sort_values("width").groupby(_NETWORK):
+        for key, group in rows.sort_values("width").groupby(KEYS):
             width, value = group["width"].to_numpy(), group[quantity].to_numpy()
             if len(width) > 1 and (value > 0).all():
                 yield {
                     "study": study,
                     "quantity": quantity,
-                    **dict(zip(_NETWORK, key, strict=True)),
+                    **dict(zip(KEYS, key, strict=True)),
                     "slope": float(np.polyfit(np.log(width), np.log(value), 1)[0]),
                     "points": len(width),
                     "width_min": int(width[0]),

@@ -190,11 +190,9 @@ def claims(tables: Tables, papers: Sequence[Paper]) -> list[dict[str, Any]]:
     return listed
 
 
-def keyed(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def keyed(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Return rows with a column ``key`` that names them among a view's."""
-    columns = (
-        rows[name].map("{:g}".format if rows[name].dtype == float else str) for name in names
-    )
+    columns = (rows[key].map("{:g}".format if rows[key].dtype == float else str) for key in keys)
     return rows.assign(key=["|".join(values) for values in zip(*columns, strict=True)])
 
 

@@ -17,18 +17,17 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
-from ntk_conditioning.networks.mlp import MLP, init_mlp, is_linear, linear_factor
+from ntk_conditioning.networks.mlp import MLP, draw_weights, init_mlp, is_linear, linear_factor
 from ntk_conditioning.networks.modules import Network, make_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.networks.user_models import UserModel, make_user_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import condition_numbers
-from ntk_conditioning.training.curves import along_rows, curve_rows
+from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.losses import Loss, make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble, MlpModule
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.cli import log
 from ntk_workflow.trainings.data import LabelledSamples
@@ -71,6 +70,10 @@ class TrainingTask:
         return self.settings.image if images else None
 
     def make(self, rng: np.random.Generator, *, dtype: torch.dtype = torch.float32) -> Network:
+        if not kind_of(self.names["model"]).by_modules:
+            size = {name: self.size[name] for name in ("d", "depth", "width", "outputs")}
+            weights = [w.to(dtype) for w in draw_weights(**size, generator=rng)]
+            return MlpModule(weights, self.architecture.activation)
         return new_network(self.names["model"], self.own, rng, **self.size, dtype=dtype)
 
     def loss(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Loss:
@@ -188,16 +191,17 @@ def training_rows(task: TrainingTask, rates: Rates, ensemble: Training) -> tuple
     labels |= {"batch_size": n if settings.batch_size == "all" else min(settings.batch_size, n)}
     labels |= {"decay_at": " ".join(map(str, settings.decay_at)) or "none"}
     labels |= {"image": " ".join(map(str, task.image or ["none"]))}
-    columns = tables.get("training").schema.names
-    of_curves = {key: value for key, value in labels.items() if key in columns}
-    of_kernels = labels | {"n_train": n, "n": ensemble.block_size}
+    of_curves = tables.get("training").schema.names
+    of_kernels = tables.get("kernels_along_training").schema.names
     rows, along = Rows(), Rows()
     for number, ((seed, relative), rate) in enumerate(rates.items()):
+        labels |= {"seed": seed, "relative_rate": relative, "learning_rate": rate}
         metrics = {name: curve[:, number].tolist() for name, curve in ensemble.metrics.items()}
-        curve = {name: metrics[name] for name in ensemble.METRICS}
-        network: Any = {"seed": seed, "relative_rate": relative, "rate": rate}
+        network: Any = {"metrics": metrics, "diverged": int(ensemble.diverged[number])}
         network |= {"steps_per_epoch": ensemble.steps_per_epoch}
-        network |= {"diverged": int(ensemble.diverged[number])}
-        rows += curve_rows(of_curves, **network, metrics=curve, epochs=ensemble.descent.evaluated)
-        along += along_rows(of_kernels, **network, metrics=metrics, epochs=ensemble.measured)
+        curve = curve_rows(labels, **network, epochs=ensemble.descent.evaluated)
+        rows += [{key: row[key] for key in of_curves} for row in curve]
+        block = labels | {"n_train": n, "n": ensemble.block_size}
+        measured = curve_rows(block, **network, epochs=ensemble.measured)
+        along += [{key: row[key] for key in of_kernels} for row in measured if not row["diverged"]]
     return rows, along

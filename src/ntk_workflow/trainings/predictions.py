@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.spectra.labels import effective_kappa, kernel_target_alignment, label_spectrum
 from ntk_conditioning.training.kernels_along import module_kernel
-from ntk_conditioning.training.linearised import Expansion, Linearised
+from ntk_conditioning.training.linearised import Expansion
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import (
     SHARES,
@@ -24,8 +23,7 @@ from ntk_conditioning.training.prediction import (
     time_columns,
     times,
 )
-from ntk_conditioning.training.tangents import mlp_kernel, mlp_outputs, tangent
-from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_workflow.trainings.networks import Rows, TrainingTask
 
 #: Samples of the kernel that is described, at most, and eigenvalues at which label energy is given.
@@ -38,14 +36,9 @@ def initial_kernel(
     task: TrainingTask, seed: int, x: Tensor, kernel: Literal["mean_of_kernels", "full"]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the outputs (n, c) of a seed's network at samples, and its kernel, in their type."""
-    if kind_of(task.names["model"]).by_modules:
-        network = task.make(generator(seed, "init"), dtype=x.dtype)
-        with torch.no_grad():
-            return network(x)[0].numpy(), module_kernel(network, x, kernel).numpy()
-    weights = task.architecture.draw(x.shape[1], task.size["outputs"], seed=seed, like=x)
-    mlp = weights, task.architecture.activation, x
-    k = tangent(*mlp).kernel() if kernel == "full" else mlp_kernel(*mlp)
-    return mlp_outputs(*mlp).numpy(), k.numpy()
+    network = task.make(generator(seed, "init"), dtype=x.dtype)
+    with torch.no_grad():
+        return network(x)[0].numpy(), module_kernel(network, x, kernel).numpy()
 
 
 def describe(task: TrainingTask, seed: int, part: Split) -> dict[str, Any]:
@@ -90,16 +83,12 @@ def predict(task: TrainingTask, seed: int, part: Split, rates: Sequence[float]) 
             row = {"method": "eigenvectors", "predicted_loss": curve.tolist()}
             rows.append(row | time_columns(when, prefix="predicted_"))
         return rows
-    common = (loss, [NetworkSpec(seed, rate) for rate in rates], {seed: part})
-    ensemble: Training
-    if kind_of(task.names["model"]).by_modules:
 
-        def make(rng: np.random.Generator) -> Expansion:
-            return Expansion(task.make(rng, dtype=torch.float64))
+    def make(rng: np.random.Generator) -> Expansion:
+        return Expansion(task.make(rng, dtype=torch.float64))
 
-        ensemble = ModuleEnsemble(make, *common, descent=settings)
-    else:
-        ensemble = Linearised(task.architecture, *common, descent=settings)
+    members = [NetworkSpec(seed, rate) for rate in rates]
+    ensemble = ModuleEnsemble(make, loss, members, {seed: part}, descent=settings)
     while not ensemble.finished:
         ensemble.advance()
     for curve in ensemble.metrics["train_loss"][settings.evaluated].T:

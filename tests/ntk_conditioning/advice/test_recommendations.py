@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ntk_conditioning.advice import recommendations
 from ntk_conditioning.advice.drawing import draw
 from ntk_conditioning.advice.geometry import geometry
 from ntk_conditioning.advice.recommendations import advise
@@ -31,10 +32,10 @@ def uniform(n: int, d: int, seed: int = 0) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1)[:, None]
 
 
-@pytest.fixture
-def no_networks(monkeypatch):
+@pytest.fixture(autouse=True)
+def _no_networks(monkeypatch):
     """Draw no networks of finite width, which take most of the time."""
-    monkeypatch.setattr("ntk_conditioning.advice.recommendations.DEEPEST", 0)
+    monkeypatch.setattr(recommendations, "DEEPEST", 0)
 
 
 def test_geometry_is_that_of_all_pairs():
@@ -43,26 +44,24 @@ def test_geometry_is_that_of_all_pairs():
     units = x / np.linalg.norm(x, axis=1)[:, None]
     pairs = np.transpose(np.triu_indices(300, 1))
     angles = np.degrees(np.arccos(np.clip((units @ units.T)[*pairs.T], -1, 1)))
-    assert found.pair == tuple(pairs[angles.argmin()] + 1)
-    assert found.sheet.min_angle == pytest.approx(angles.min(), rel=1e-6)
+    assert (found.i, found.j) == tuple(pairs[angles.argmin()] + 1)
+    assert found.min_angle == pytest.approx(angles.min(), rel=1e-6)
     assert found.mean_cosine == pytest.approx(np.cos(np.radians(angles)).mean(), abs=1e-12)
     assert found.effective_dimension == pytest.approx(4, rel=0.1)
-    assert (found.rank, found.sheet.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
+    assert (found.rank, found.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
 
 
-@pytest.mark.usefixtures("no_networks")
 def test_equal_samples_are_to_be_removed_and_count_once():
     x = np.vstack([uniform(40, 20), uniform(40, 20)[:3], np.zeros((2, 20))])
     advice = advised(x)
     said = words(advice)
-    assert (advice.geometry.sheet.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
+    assert (advice.geometry.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
     equal = "Samples 0 and 40, 1 and 41, 2 and 42 are equal (counted from 0)"
     assert equal in said["Your samples"]
     assert "Remove the 2 samples that are zero. Remove all but one" in said["What to do first"]
     pd.testing.assert_frame_equal(advice.predictions, advised(uniform(40, 20)).predictions)
 
 
-@pytest.mark.usefixtures("no_networks")
 def test_one_long_sample_is_to_be_divided_by_its_norm():
     x = uniform(60, 120)
     x[7] *= 30
@@ -74,7 +73,6 @@ def test_one_long_sample_is_to_be_divided_by_its_norm():
     assert kappas["none"] / kappas["unit_norm"] > 50  # the kernel's diagonal is the squared norms
 
 
-@pytest.mark.usefixtures("no_networks")
 def test_features_of_other_units_are_to_be_standardised():
     x = np.random.default_rng(3).standard_normal((80, 12)) * 10.0 ** np.arange(-3, 9)
     x += 5 * 10.0 ** np.arange(-3, 9)
@@ -86,7 +84,6 @@ def test_features_of_other_units_are_to_be_standardised():
     assert "of 2 classes" in said["Your samples"]
 
 
-@pytest.mark.usefixtures("no_networks")
 def test_samples_of_low_rank_need_a_hidden_layer():
     rng = np.random.default_rng(2)
     x = rng.standard_normal((90, 5)) @ rng.standard_normal((5, 40))
@@ -100,7 +97,6 @@ def test_samples_of_low_rank_need_a_hidden_layer():
     assert relu.is_monotonic_decreasing  # and depth helps
 
 
-@pytest.mark.usefixtures("no_networks")
 def test_orthogonal_samples_need_no_hidden_layer():
     advice = advised(np.eye(24) * 3)
     assert advice.gram == pytest.approx(1)
@@ -111,7 +107,8 @@ def test_orthogonal_samples_need_no_hidden_layer():
     assert advice.geometry.mean_cosine == pytest.approx(0, abs=1e-12)
 
 
-def test_the_phases_and_the_widths_are_told():
+def test_the_phases_and_the_widths_are_told(monkeypatch):
+    monkeypatch.setattr(recommendations, "DEEPEST", 16)
     advice = advised(uniform(50, 6), depths=(1, 4, 16))
     said = words(advice)
     assert "Do without sigmoid" in said["What depth does"]
@@ -127,11 +124,10 @@ def test_the_phases_and_the_widths_are_told():
     assert {*advice.networks.activation} >= {"relu", "normalized_relu"}
 
 
-@pytest.mark.usefixtures("no_networks")
 def test_all_samples_are_predicted_from_a_block(monkeypatch):
     x = uniform(300, 24) + 0.5
     whole = advised(x, depths=(1, 4, 16))
-    monkeypatch.setattr("ntk_conditioning.advice.recommendations.BLOCK", 100)
+    monkeypatch.setattr(recommendations, "BLOCK", 100)
     part = advised(x, depths=(1, 4, 16))
     keys = ["activation", "depth"]
     both = part.predictions.merge(whole.predictions, on=keys, suffixes=("", "_exact"))
@@ -140,7 +136,8 @@ def test_all_samples_are_predicted_from_a_block(monkeypatch):
     assert (np.abs(np.log(both.kappa_of_all / both.kappa_exact)) < math.log(3)).all()
 
 
-def test_the_figure_is_drawn_where_kernels_are_singular():
+def test_the_figure_is_drawn_where_kernels_are_singular(monkeypatch):
+    monkeypatch.setattr(recommendations, "DEEPEST", 16)
     parallel = np.vstack([uniform(6, 2), -uniform(6, 2), 2 * uniform(6, 2)])
     for samples in (parallel, 1 + 1e-9 * uniform(20, 3)):
         figure = draw(advised(samples))

@@ -1,7 +1,6 @@
 """The numerical experiments against what is known without them, and the verdicts they lead to."""
 
 import math
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +10,11 @@ import pytest
 import torch
 
 from ntk_conditioning import tables
-from ntk_conditioning.claim_experiments import Setting
+from ntk_conditioning.claim_experiments import Setting, followups
 from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
-from ntk_conditioning.claim_experiments.followups import depth, spectra
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.transition.feedforward import draw_network
@@ -53,7 +50,7 @@ UNCONDITIONAL = {"lemma_1_with_epsilon", "separation_of_very_close_pairs"}
 @cache
 def table(paper: str) -> pd.DataFrame:
     """Return the table of a paper's experiments."""
-    rows = pd.DataFrame(asdict(row) for row in measure(paper, SETTINGS[paper]))
+    rows = pd.DataFrame(measure(paper, SETTINGS[paper]))
     return rows.assign(paper=paper)
 
 
@@ -104,43 +101,25 @@ def test_layers_to_one_are_those_of_the_recursion():
         assert measured[epsilon] == pytest.approx(layers / max(promised, 4))
 
 
-def test_fixed_lengths_of_the_shifted_relu_are_roots_of_a_quadratic():
-    rows = table("agarwal2021deep").query("statement == 'length_fixed_points'")
-    assert len(rows) == len(norms.VARIANCES) + 1
-    for variance, count in zip(rows["at"], rows["value"], strict=True):
-        roots = np.roots([variance / 2 - 1, -variance * math.sqrt(2 / math.pi), variance])
-        assert count == np.count_nonzero((np.abs(roots.imag) < 1e-12) & (roots.real > 0))
-
-
 def test_depth_zero_has_the_covariance_of_the_sphere():
     row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
     assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["tanh", "softplus"])
-def test_quadratic_terms_of_neurons_are_those_of_the_network(name: str):
-    rng = np.random.default_rng(3)
-    model = draw_network(5, [7], activation=name, generator=rng)
-    x = torch.from_numpy(rng.standard_normal(5))
-    first, last = rng.standard_normal((7, 5)), rng.standard_normal(7)
-    change = torch.from_numpy(np.concatenate([first.ravel(), last]))
-    scaled, (w, v) = x.numpy() / math.sqrt(5), (weight.numpy() for weight in model.weights)
-    term = hessians.quadratic_term(activations.get(name), w @ scaled, v[0], first @ scaled, last)
-    assert term == pytest.approx(Expansion(model, x).quadratic_term(change), rel=1e-10)
-
-
-@pytest.mark.parametrize("kind", ["signs", "normal"])
-def test_hessian_norms_of_blocks_are_those_of_dense_hessians(kind: str):
-    """With one input of 1 the block of a neuron is all that it has."""
-    tanh, rng = activations.get("tanh"), np.random.default_rng(5)
-    norm = hessians.two_layer_norm(tanh, kind, 6, np.random.default_rng(5))
-    w = torch.from_numpy(rng.standard_normal((6, 1)))
-    u = rng.standard_normal(6) if kind == "normal" else rng.choice([-1.0, 1.0], 6)
-    model = draw_network(1, [6], activation="tanh", generator=rng)
-    model = model.with_weights([w, torch.from_numpy(u)[None]])
+@pytest.mark.parametrize(("name", "kind"), [("tanh", "signs"), ("softplus", "normal")])
+def test_two_layer_networks_of_input_1_bend_as_their_neurons_do(name: str, kind: str):
+    sigma, rng = activations.get(name), np.random.default_rng(5)
+    norm = hessians.two_layer_norm(sigma, kind, 6, np.random.default_rng(5))
+    z = rng.standard_normal(6)
+    v = rng.standard_normal(6) if kind == "normal" else rng.choice([-1.0, 1.0], 6)
+    model = draw_network(1, [6], activation=name, generator=rng)
+    model = model.with_weights([torch.from_numpy(z)[:, None], torch.from_numpy(v)[None]])
     expansion = Expansion(model, torch.ones(1, dtype=torch.float64))
     dense = torch.autograd.functional.hessian(expansion.value, expansion.origin)
     assert norm == pytest.approx(float(torch.linalg.matrix_norm(dense, 2)), rel=1e-7)
+    dz, dv = change = rng.standard_normal((2, 6))
+    expected = expansion.quadratic_term(torch.from_numpy(change.ravel()))
+    assert hessians.quadratic_term(sigma, z, v, dz, dv) == pytest.approx(expected, rel=1e-10)
 
 
 def test_normals_turn_as_explicit_gradients_do():
@@ -175,22 +154,6 @@ def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():
     assert kappas["value"].to_numpy() == pytest.approx(expected, abs=0.05)
 
 
-def test_the_power_series_of_a_relu_layer_sums_to_its_kernel():
-    c, total = spectra.coefficients("relu")
-    pair = np.array([[1.0, 0.0], [0.6, 0.8]])
-    kernel = (infinite.ntk(pair, depth=1, activation="relu") + 1) / 2
-    assert np.polynomial.polynomial.polyval(0.6, c) == pytest.approx(kernel[0, 1], abs=1e-12)
-    assert total == pytest.approx(kernel[0, 0])
-
-
-def test_a_s_plus_b_abs_s_has_the_cosines_of_the_leaky_relu():
-    leaky = activations.get("leaky_relu")
-    a, b = 1 + leaky.negative_slope, 1 - leaky.negative_slope
-    cosines = depth.cosines(np.array([0.4]), b**2 / (a**2 + b**2), 3)
-    kernel = infinite.ntk([[1.0, 0.0], [0.6, 0.8]], depth=3, activation=leaky)
-    assert cosines[0] == pytest.approx(kernel[0, 1] / kernel[0, 0], rel=1e-12)
-
-
 def test_kernels_of_branches_are_those_of_wide_random_networks():
     m, rng = 512, np.random.default_rng(3)
     x = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.6, 0.0, -0.8]])
@@ -206,5 +169,5 @@ def test_kernels_of_branches_are_those_of_wide_random_networks():
             gradients = torch.autograd.grad((last @ u).sum(), weights)
             rows.append(torch.cat([gradient.ravel() for gradient in gradients]))
         kernels.append(torch.stack(rows) @ torch.stack(rows).T)
-    _, ntk = depth.residual(x, depth=2, square=1.0)
+    _, ntk = followups.residual(x, depth=2, square=1.0)
     assert torch.stack(kernels).mean(0).numpy() == pytest.approx(ntk, abs=0.5)

@@ -17,9 +17,9 @@ import pytest
 from ntk_conditioning.data.readers.images import FOLDER, read_cifar10, read_idx
 from ntk_conditioning.data.readers.tables import read_csv, read_npz
 from ntk_conditioning.data.samples import RawSamples
-from ntk_conditioning.data.speech.corpus import decode
 from ntk_conditioning.errors import UserError
-from tests.ntk_conditioning.data.speech.corpora import UTTERANCES
+from ntk_conditioning.files import MissingFileError
+from tests.ntk_conditioning.data.speech.corpora import UTTERANCES, read_flac
 from tests.support.sources import cifar_batches, idx_bytes, tar_bytes
 
 VARIANTS = 100
@@ -46,11 +46,6 @@ def npz(save: Callable[..., None]) -> Format:
     parts = [content.index(b"x.npy"), content.rindex(b"PK\1\2"), content.rindex(b"PK\5\6")]
     places = [*range(parts[1]), *range(128)]  # not zip's list of members
     return Format(content, read_npz, places, harmless=1, boundaries=parts)
-
-
-def read_flac(path: Path) -> RawSamples:
-    waveform = decode(path.read_bytes(), source=str(path), sample_rate=16000)
-    return RawSamples(waveform, None, str(path), str(path))
 
 
 IDX = idx_bytes(X)
@@ -95,6 +90,9 @@ def samples_or_none(path: Path, content: bytes, format: Format) -> RawSamples | 
 @pytest.mark.parametrize("name", FORMATS)
 def test_flipped_bits_and_cuts(tmp_path, name):
     format, rng = FORMATS[name], random.Random(0)
+    if name != "flac":  # which are found, not named
+        with pytest.raises(MissingFileError, match="absent does not exist"):
+            format.read(tmp_path / "absent")
     expected = samples_or_none(tmp_path / "file", format.content, format)
     assert expected is not None
     unnoticed = 0

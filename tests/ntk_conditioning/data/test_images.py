@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.readers.images import BATCHES, FOLDER, read_cifar10, read_idx, read_svhn
-from ntk_conditioning.files import ChecksumError, MissingFileError
+from ntk_conditioning.files import ChecksumError
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
 IMAGES = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3) * 4  # up to 236
@@ -48,8 +48,6 @@ class TestIdx:
         for x, y in (("good", "file"), ("file", "good")):
             with pytest.raises(FormatError, match=f"file {problem}"):
                 read_idx(tmp_path / x, tmp_path / y)
-        with pytest.raises(MissingFileError, match="absent does not exist"):
-            read_idx(tmp_path / "absent", None)
 
 
 HDF5 = svhn_bytes()[:124] + b"\x00\x02IM"  # version 7.3
@@ -138,5 +136,3 @@ class TestCifar:
             with pytest.raises((ContentError, FormatError), match=f"{path.name}.*{problem}"):
                 read_cifar10(path)
             read_cifar10(path, split="test")  # which it is no part of
-        with pytest.raises(MissingFileError, match="absent does not exist"):
-            read_cifar10(tmp_path / "absent")

@@ -30,8 +30,6 @@ class TestNpz:
     def test_labels_are_read_if_there_or_as_asked(self, tmp_path):
         x, y = np.eye(3), np.arange(3)
         assert read_npz(save(tmp_path, x=x)).y is None
-        with pytest.raises(MissingFileError, match="absent does not exist"):
-            read_npz(tmp_path / "absent")
         assert read_npz(save(tmp_path, x=x, y=y), labels=None).y is None
         path = save(tmp_path, data=np.zeros((3, 4, 2)), target=y)
         np.testing.assert_array_equal(read_npz(path, features="data", labels="target").y, y)
@@ -43,10 +41,6 @@ class TestNpz:
     def test_other_files_are_named_and_python_objects_never_unpickled(self, tmp_path):
         with pytest.raises(FormatError, match=r"mine.npz cannot be read as a NumPy archive"):
             read_npz(save(tmp_path, x=np.array([{}], dtype=object)))
-        path = save(tmp_path, x=np.eye(60))
-        path.write_bytes(path.read_bytes().replace(b"(60, 60)", b"(20, 60)"))
-        with pytest.raises(FormatError, match=r"mine.npz cannot be read .* Bad CRC-32 for file 'x"):
-            read_npz(path)
         for shape in (b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,", b"(0,)"):
             described = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
             header = b"\x93NUMPY\x01\x00" + len(described).to_bytes(2, "little") + described

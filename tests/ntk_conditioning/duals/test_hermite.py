@@ -102,10 +102,3 @@ def test_quadrature_is_normrelus_closed_form(kink):
     slope = length_map_slope(sigma, gamma)
     np.testing.assert_allclose(slope, theory.length_map_slope(gamma), rtol=1e-12)
     np.testing.assert_allclose(bias(sigma, gamma), theory.bias(gamma), rtol=1e-11, atol=1e-15)
-
-
-def test_the_constants_of_theorem_59():
-    """agarwal2021deep, Appendix I.1; 0.0798 is computed from a number that was cut off."""
-    theory = NormReLU(-1.5975)
-    assert [math.floor(1e4 * theory.rates[0]) - 1, round(1e4 * theory.rates[1])] == [798, 1572]
-    assert theory.unresolved_separation == pytest.approx(0.0185, abs=5e-5)

@@ -73,13 +73,13 @@ def convolutions():
         for name, given in options.items():
             # After another layer, so that there is a gradient with respect to its input.
             first = kinds[dims](4, 4, 1)
-            yield f"Conv{dims}d, {name}", ended(first, kinds[dims](4, 6, 3, **given), shape=shape)
+            yield f"Conv{dims}d, {name}", *ended(first, kinds[dims](4, 6, 3, **given), shape=shape)
             more = {"output_padding": 1} if given.get("stride", 1) > 1 else {}
             layer = adjoint[dims](4, 6, 3, **given, **more)
-            yield f"ConvTranspose{dims}d, {name}", ended(first, layer, shape=shape)
-    yield "Conv2d, same", ended(nn.Conv2d(4, 3, (5, 3), padding="same", dilation=(1, 2)))
-    yield "Conv2d, circular", ended(nn.Conv2d(4, 3, 3, padding=2, padding_mode="circular"))
-    yield "Conv2d, depthwise", ended(nn.Conv2d(4, 8, 3, groups=4, padding=1))
+            yield f"ConvTranspose{dims}d, {name}", *ended(first, layer, shape=shape)
+    yield "Conv2d, same", *ended(nn.Conv2d(4, 3, (5, 3), padding="same", dilation=(1, 2)))
+    yield "Conv2d, circular", *ended(nn.Conv2d(4, 3, 3, padding=2, padding_mode="circular"))
+    yield "Conv2d, depthwise", *ended(nn.Conv2d(4, 8, 3, groups=4, padding=1))
 
 
 def normalisations():
@@ -95,8 +95,8 @@ def normalisations():
         "PReLU, one": nn.PReLU(),
     }
     for name, layer in layers.items():
-        yield name, ended(nn.Conv2d(4, 4, 1, bias=False), layer)
-    yield "BatchNorm1d", ended(nn.Linear(5, 4), nn.BatchNorm1d(4), shape=(5,))
+        yield name, *ended(nn.Conv2d(4, 4, 1, bias=False), layer)
+    yield "BatchNorm1d", *ended(nn.Linear(5, 4), nn.BatchNorm1d(4), shape=(5,))
 
 
 def own_weights():

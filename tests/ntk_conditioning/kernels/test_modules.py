@@ -53,7 +53,7 @@ def assert_is_product_of_jacobians(
 
 @pytest.mark.parametrize("networks", [convolutions, normalisations], ids=lambda f: f.__name__)
 def test_layers(networks, caplog):
-    for name, (model, x) in networks():
+    for name, model, x in networks():
         assert_is_product_of_jacobians(model, x, outputs=["full"])
         assert not caplog.records, name  # nothing is slow
 

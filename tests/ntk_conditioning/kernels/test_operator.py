@@ -6,12 +6,20 @@ import torch
 from scipy.sparse.linalg import eigsh
 from scipy.stats import norm
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from ntk_conditioning import condition, ntk, ntk_operator
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.differentiated_modules import MixedSamplesError, OutputsError
 from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.spectra.condition_numbers import KernelError
 from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
+from tests.ntk_conditioning.kernels.networks_to_differentiate import (
+    convolutions,
+    normalisations,
+    own_weights,
+    transformers,
+)
 
 F64 = torch.float64
 
@@ -28,17 +36,6 @@ class Attention(nn.Module):
         return {"logits": self.head(self.layer(x).mean(1)), "input": x}
 
 
-class Tied(nn.Module):
-    """Uses one matrix twice, and multiplies by a weight that is no layer's."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.w, self.scale = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.ones(4))
-
-    def forward(self, x):
-        return (torch.tanh(x @ self.w) @ self.w.T * self.scale).sum(1)
-
-
 class InPlace(nn.Linear):
     """Adds to zeros, as `torch.func.vmap` cannot."""
 
@@ -48,52 +45,28 @@ class InPlace(nn.Linear):
         return total.tanh()
 
 
-def flattened(*layers: nn.Module) -> nn.Module:
-    return nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2))
+def in_place():
+    yield "in place", InPlace(4, 2), (torch.randn(5, 4),)
 
 
-MODELS = {
-    "linear": (nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 3)), (5,)),
-    "conv1d": (flattened(nn.Conv1d(2, 4, 3, dilation=2), nn.ReLU()), (2, 9)),
-    "conv2d": (flattened(nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), nn.SiLU()), (4, 6, 6)),
-    "conv3d": (flattened(nn.Conv3d(2, 3, 2), nn.Tanh()), (2, 4, 4, 4)),
-    "transposed": (flattened(nn.ConvTranspose2d(2, 3, 3, stride=2), nn.ELU()), (2, 4, 4)),
-    "norms": (
-        flattened(
-            *(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.GroupNorm(2, 4)),
-            *(nn.InstanceNorm2d(4, affine=True), nn.LayerNorm([4, 3, 3])),
-        ),
-        (2, 5, 5),
-    ),
-    "rms norm": (flattened(nn.Linear(4, 4), nn.RMSNorm(4)), (3, 4)),
-    "embedding": (flattened(nn.Embedding(7, 4)), (5,)),
-    "tied": (Tied(), (4,)),
-    "in place": (InPlace(4, 2), (4,)),
-}
+NETWORKS = [convolutions, normalisations, own_weights, transformers, in_place]
 
 
-def model_and_samples(name: str, n: int = 9) -> tuple[nn.Module, torch.Tensor]:
-    model, shape = MODELS[name]
-    torch.manual_seed(0)
-    x = torch.randn(n, *shape, dtype=F64)
-    x = x.long() % 7 if name == "embedding" else x
-    model.double()(x)  # lazy layers take their shape
-    return model.eval(), x
-
-
-@pytest.mark.parametrize("outputs", ["sum", 0, "mean_of_kernels", "full"])
-@pytest.mark.parametrize("name", MODELS)
-def test_products_are_those_with_the_kernel(name, outputs):
-    model, x = model_and_samples(name)
-    kernel = ntk(model, x, outputs=outputs)
-    before = {key: value.clone() for key, value in model.state_dict().items()}
-    k = ntk_operator(model, x, outputs=outputs, batch=4)
-    v = torch.randn(len(kernel), 2, dtype=F64)
-    for given in (v, v[:, 0]):
-        torch.testing.assert_close(k @ given, kernel @ given, rtol=1e-12, atol=1e-11)
-    torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
-    assert k.trace() == pytest.approx(kernel.trace().item(), rel=1e-12)
-    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("networks", NETWORKS, ids=lambda f: f.__name__)
+def test_products_are_those_with_the_kernel(networks):
+    for name, model, x in networks():
+        before = {key: value.clone() for key, value in model.state_dict().items()}
+        layers = networks in (convolutions, normalisations)
+        for outputs in ["full"] if layers else ["sum", 0, "mean_of_kernels", "full"]:
+            kernel = ntk(model, x, outputs=outputs)
+            k, v = ntk_operator(model, x, outputs=outputs, batch=4), torch.randn(len(kernel), 2)
+            most = 1e-12 * kernel.diagonal().max() * v.norm()
+            for given in (v, v[:, 0]):
+                assert (k @ given - kernel @ given).abs().max() <= most, name
+            torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
+            assert k.trace() == pytest.approx(kernel.trace().item(), rel=1e-12)
+        assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
 
 
 def test_one_of_several_results_is_picked_and_some_parameters_are_selected():
@@ -120,12 +93,38 @@ def test_solvers_of_scipy_and_torch_take_it():
     assert found.item() == pytest.approx(largest.item(), rel=1e-6)
 
 
+class Checkpointed(nn.Sequential):
+    """Runs again in the backward pass, as `torch.func` cannot."""
+
+    def forward(self, x):
+        return checkpoint(super().forward, x, use_reentrant=False)
+
+
+@pytest.mark.parametrize("outputs", ["sum", "mean_of_kernels", "full"])
+def test_what_torch_func_cannot_is_multiplied_sample_by_sample(outputs, caplog):
+    x, tokens = torch.randn(5, 3, dtype=F64), torch.randint(0, 5, (5, 2))
+    bag = nn.Sequential(nn.EmbeddingBag(5, 3, mode="mean"), nn.Linear(3, 2))
+    for model, given in ((Checkpointed(nn.Linear(3, 4), nn.Tanh()), x), (bag, tokens)):
+        kernel = ntk(model.double(), given, outputs=outputs)
+        caplog.clear()
+        k = ntk_operator(model, given, outputs=outputs)
+        assert [record.getMessage()[:41] for record in caplog.records] == [
+            "samples are differentiated one by one, wh"
+        ]
+        v = torch.randn(len(kernel), 2, dtype=F64)
+        torch.testing.assert_close(k @ v, kernel @ v, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
+
+
 def test_modules_without_forward_mode_are_differentiated_twice_backward(monkeypatch):
     def without(*_):
         raise NotImplementedError("no forward mode")
 
-    model, x = model_and_samples("conv2d")
-    v = torch.randn(len(x), dtype=F64)
+    model, x = (
+        nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 1)).double(),
+        torch.randn(9, 5),
+    )
+    x, v = x.double(), torch.randn(9, dtype=F64)
     monkeypatch.setattr("ntk_conditioning.kernels.operator.jvp", without)
     torch.testing.assert_close(ntk_operator(model, x) @ v, ntk(model, x) @ v)
 
@@ -139,6 +138,13 @@ def test_samples_that_mix_are_refused():
         ntk_operator(Centred(3, 1), torch.randn(5, 3))
     with pytest.raises(OutputsError, match="the sum of the outputs is constant"):
         ntk_operator(nn.Sequential(nn.Linear(3, 4), nn.Softmax(1)), torch.randn(5, 3))
+
+
+@pytest.mark.parametrize(("entry", "words"), [(0.0, "the kernel is zero"), (np.nan, "not finite")])
+def test_kernels_without_a_spectrum_are_refused_in_a_line(entry, words):
+    k = ntk_operator(nn.Linear(3, 1, bias=False), torch.full((4, 3), entry))
+    with pytest.raises(KernelError, match=words):
+        condition(k)
 
 
 class Dense:

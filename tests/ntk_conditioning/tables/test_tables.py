@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ntk_conditioning import tables
-from ntk_conditioning.spectra.unresolved import NEEDED, summarize
+from ntk_conditioning.spectra.unresolved import summarize
 from ntk_conditioning.tables import collect
 from tests.support.rows import plain
 
@@ -136,17 +136,6 @@ def test_missing_and_unreadable_cells_are_named(tmp_path):
         collect([good, *bad], "spectra")
     lines = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in lines] == [*map(str, bad)]
-
-
-def test_cells_of_any_number_are_one_sorted_table(tmp_path):
-    rows = [spectrum_row(seed=seed) for seed in (5, 1, 7, 3, 2, 6, 4)]
-    paths = [write(tmp_path / f"{row['seed']}.parquet", row) for row in rows]
-    for number in (0, 2, 7):
-        some = collect(paths[:number], "spectra")
-        assert some.equals(spectra(*rows[:number]), check_metadata=True)
-    some = collect(paths, "spectra", columns=NEEDED)
-    assert set(some.column_names) == set(NEEDED)
-    assert summarize(some)["kappa_mean"].to_pylist() == [10.0]
 
 
 def test_a_summary_against_numpy():

@@ -80,9 +80,9 @@ def quadratic_path(start, a, c, layers):
 @pytest.mark.parametrize("delta", [0.9, 0.1, 1e-6])
 def test_correlations_stay_below_lemma_35(a, c, delta):
     """The dual's fixed points are 1 and a / c."""
-    rho, mu, layers = min(1.0, a / c if c else 1.0), max(c, 1e-12), np.arange(2000)
-    slope = 1 - a - c + 2 * c * rho
-    bound = theory.convergence_bound(layers, delta, rho=rho, mu=mu, slope=slope, dual_at_0=a)
+    rho, mu = min(1.0, a / c if c else 1.0), max(c, 1e-12)
+    numbers = {"rho": rho, "mu": mu, "slope": 1 - a - c + 2 * c * rho, "dual_at_0": a}
+    bound = np.array([theory.convergence_bound(depth, delta, **numbers) for depth in range(2000)])
     first = theory.convergence_depth(delta, rho, mu, a)
     assert np.isnan(bound[:first]).all()
     assert not np.isnan(bound[first:]).any()
@@ -94,14 +94,13 @@ def test_correlations_stay_below_lemma_35(a, c, delta):
 
 def test_correlations_stay_below_lemma_36():
     """With a = c the slope at 1 is 1."""
-    a = c = 0.2
-    layers = np.arange(5000)
-    bound = theory.convergence_bound(layers, 0.1, rho=1.0, mu=c, slope=1.0, dual_at_0=a)
+    numbers = {"rho": 1.0, "mu": 0.2, "slope": 1.0, "dual_at_0": 0.2}
+    bound = np.array([theory.convergence_bound(depth, 0.1, **numbers) for depth in range(5000)])
     known = ~np.isnan(bound)
     assert known[-1]
-    assert (1 - quadratic_path(-1.0, a, c, 5000)[known] <= bound[known]).all()
+    assert (1 - quadratic_path(-1.0, 0.2, 0.2, 5000)[known] <= bound[known]).all()
     epsilon = bound[4000]
-    assert math.log(2 / epsilon) / -math.log1p(-epsilon * c / 2) == pytest.approx(4000)
+    assert math.log(2 / epsilon) / -math.log1p(-epsilon * 0.1) == pytest.approx(4000)
 
 
 def test_what_a_theorem_does_not_cover_is_refused():

@@ -1,14 +1,15 @@
-"""Small ensembles of mlps or of torch's modules, on Gaussian samples of three classes."""
+"""Small ensembles of mlps or of modules, by default on Gaussian samples of three classes."""
 
 import numpy as np
 import torch
 from torch.func import functional_call, jacrev
 
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import Split
 
 LOSSES = ("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")
@@ -23,22 +24,36 @@ def split(seed, n, *shape, dtype=torch.float64) -> Split:
 
 
 def ensemble(
-    make, members, *, n, shape, test=0, loss=CROSS_ENTROPY, dtype=torch.float64, **options
+    make, members, *, n=0, shape=(), test=0, data=None, loss=CROSS_ENTROPY, classes=3, **options
 ):
     """Return the networks of an architecture, or those that ``make`` makes of a generator."""
-    seeds, kind = {member.seed for member in members}, ModuleEnsemble
+    seeds, dtype = {member.seed for member in members}, options.pop("dtype", torch.float64)
     more = {name: options.pop(name) for name in ("along", "together") if name in options}
-    if isinstance(make, Architecture):
-        kind = Ensemble
-    return kind(
+    return (Ensemble if isinstance(make, Architecture) else ModuleEnsemble)(
         make,
-        make_loss(loss[0], outputs=loss[1], classes=3, dtype=dtype),
+        make_loss(loss[0], outputs=loss[1], classes=classes, dtype=dtype),
         members,
-        {seed: split(seed, n, *shape, dtype=dtype) for seed in seeds},
+        {seed: data or split(seed, n, *shape, dtype=dtype) for seed in seeds},
         {seed: split(100 + seed, test, *shape, dtype=dtype) for seed in seeds} if test else None,
         descent=Descent(**options),
         **more,
     )
+
+
+def networks(name, *, image, activation, outputs=3, dtype=torch.float64, **size):
+    """Return what makes a network; ``frozen`` trains no first weight, ``tied`` shares one."""
+    size |= {"d": int(np.prod(image)), "image": image, "outputs": outputs, "dtype": dtype}
+    built_in = {"frozen": "mlp_bias", "tied": "fc_layer_norm"}.get(name, name)
+
+    def make(rng):
+        network = make_network(built_in, rng, activation=activations.get(activation), **size)
+        next(network.parameters()).requires_grad_(name != "frozen")
+        if name == "tied":
+            first, second = (m for m in network.modules() if isinstance(m, torch.nn.LayerNorm))
+            second.weight = first.weight
+        return network
+
+    return make
 
 
 def jacobian(network, x):

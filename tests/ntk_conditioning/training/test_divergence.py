@@ -8,56 +8,47 @@ import torch
 from sklearn.datasets import load_digits
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.training import trainer
-from ntk_conditioning.training.descent import Descent
-from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.tangents import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec, Split
+from tests.ntk_conditioning.training.ensembles import SCALAR, ensemble, networks
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 DEAD, HEALTHY = 1.0, 0.1
-DIGITS = load_digits()
-X = torch.from_numpy(DIGITS.data[:200] / 16).float()
-Y = torch.from_numpy(DIGITS.target[:200])
+DATA = Split(*(torch.from_numpy(array[:200]) for array in load_digits(return_X_y=True)))
+DATA = Split(DATA.x.float() / 16, DATA.y)
 
 
-def mlp(rates, *, depth=3, width=32, seed=1, x=X, y=Y, together=False, **descent) -> Ensemble:
-    network = Architecture(depth, width, activations.get("relu"))
-    loss = make_loss("square", outputs="scalar", classes=10, dtype=x.dtype)
-    members, options = [NetworkSpec(seed, rate) for rate in rates], {"together": together}
-    options["descent"] = Descent(**{"epochs": 12} | descent)
-    return Ensemble(network, loss, members, {seed: Split(x, y)}, **options)
+def mlp(rates, *, depth=3, width=32, seed=1, data=DATA, **options) -> Ensemble:
+    members = [NetworkSpec(seed, rate) for rate in rates]
+    usual = {"epochs": 12, "loss": SCALAR, "classes": 10, "data": data, "dtype": data.x.dtype}
+    return ensemble(Architecture(depth, width, activations.get("relu")), members, **usual | options)
 
 
-def modules(rates, name="fc", *, depth=3, width=32, **descent) -> ModuleEnsemble:
-    size = {"d": 64, "image": (8, 8, 1), "depth": depth, "width": width, "outputs": 10}
-    size |= {"activation": activations.get("relu"), "dtype": torch.float32}
-    loss = make_loss("cross_entropy", outputs="classes", classes=10, dtype=torch.float32)
-    members, train = [NetworkSpec(1, rate) for rate in rates], {1: Split(X.reshape(-1, 1, 8, 8), Y)}
-    descent = Descent(**{"epochs": 12} | descent)
-    return ModuleEnsemble(
-        partial(make_network, name, **size), loss, members, train, descent=descent
-    )
+def modules(rates, name="fc", *, depth=3, width=32, **options) -> ModuleEnsemble:
+    size = {"image": (8, 8, 1), "depth": depth, "width": width, "outputs": 10}
+    usual = {"epochs": 12, "classes": 10, "dtype": torch.float32}
+    usual["data"] = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
+    make = networks(name, **size, activation="relu", dtype=torch.float32)
+    return ensemble(make, [NetworkSpec(1, rate) for rate in rates], **usual | options)
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_an_explosion_that_ends_in_death_is_divergence_and_a_mild_rise_is_not(together):
     """Its last loss is finite, and lower than the first."""
-    ensemble = finish(mlp([DEAD, HEALTHY], together=together))
-    assert ensemble.diverged.tolist() == [2, -1]
+    trained = finish(mlp([DEAD, HEALTHY], together=together))
+    assert trained.diverged.tolist() == [2, -1]
     assert finish(mlp([DEAD], epochs=2)).diverged.tolist() == [2]  # also in the last step
-    known = np.isfinite(ensemble.metrics["train_loss"]).T.tolist()
+    known = np.isfinite(trained.metrics["train_loss"]).T.tolist()
     assert known == [[True] * 2 + [False] * 11, [True] * 13]
     losses = finish(mlp([HEALTHY])).metrics["train_loss"][:, 0]
     rtol = 1e-4 if together else 0
-    np.testing.assert_allclose(ensemble.metrics["train_loss"][:, 1], losses, rtol)
+    np.testing.assert_allclose(trained.metrics["train_loss"][:, 1], losses, rtol)
     # the highest of all steps, not the last
-    peak = ensemble.state()["peak_loss"][1]
+    peak = trained.state()["peak_loss"][1]
     assert peak == pytest.approx(losses[:-1].max(), rel=1e-4)
     # It rises to 5 times the initial one and ends below a quarter of that, which is legal.
     assert 4 < losses.max() / losses[0] < 6
@@ -92,44 +83,44 @@ def test_an_explosion_between_two_evaluations_is_seen_and_pauses_leave_no_trace(
 
 def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
     """f = w x with x = ±1 as its targets and w - 1 = 1e-4, which each step multiplies by -1.5."""
-    x, y = torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0, 9])
-    ensemble = mlp([2.5], depth=0, x=x, y=y, epochs=40)
-    ensemble.restore(ensemble.state() | {"weights_0": np.array([[[1.0001]]])})
-    finish(ensemble)
+    data = Split(torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0, 9]))
+    trained = mlp([2.5], depth=0, data=data, epochs=40)
+    trained.restore(trained.state() | {"weights_0": np.array([[[1.0001]]])})
+    finish(trained)
     grown = 0.5 * (1e-4 * 1.5 ** np.arange(41)) ** 2
     lost = int(np.argmax(grown > trainer.GROWTH * 0.5))
     assert grown[lost - 1] > 1e8 * grown[0]
-    np.testing.assert_allclose(ensemble.metrics["train_loss"][:lost, 0], grown[:lost], rtol=1e-9)
-    assert ensemble.diverged.tolist() == [lost]
+    np.testing.assert_allclose(trained.metrics["train_loss"][:lost, 0], grown[:lost], rtol=1e-9)
+    assert trained.diverged.tolist() == [lost]
 
 
 def test_running_statistics_that_lag_are_no_divergence():
     """Evaluated losses of this network exceed 2000 times the first; those of its steps fall."""
     course = {"epochs": 4, "batch_size": 50, "momentum": 0.9}
-    ensemble = finish(modules([1.0], "fc_batch_norm", depth=12, width=16, **course))
-    losses = ensemble.metrics["train_loss"][:, 0]
+    trained = finish(modules([1.0], "fc_batch_norm", depth=12, width=16, **course))
+    losses = trained.metrics["train_loss"][:, 0]
     assert losses.max() > trainer.GROWTH * losses[0]
-    assert ensemble.diverged.tolist() == [-1]
+    assert trained.diverged.tolist() == [-1]
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_a_network_that_dies_at_once_has_diverged_without_growth(together):
     """The loss falls from 53.5 to 0.2037 in the first step and stays there."""
-    ensemble = finish(mlp([0.3, 0.001], depth=2, width=8, seed=8, together=together))
-    assert ensemble.diverged.tolist() == [1, -1]
-    assert ensemble.state()["peak_loss"][0] == pytest.approx(53.5, abs=0.1)
+    trained = finish(mlp([0.3, 0.001], depth=2, width=8, seed=8, together=together))
+    assert trained.diverged.tolist() == [1, -1]
+    assert trained.state()["peak_loss"][0] == pytest.approx(53.5, abs=0.1)
 
 
 def test_modules_that_die_have_diverged_without_growth():
     """Only the classifier's biases are left: the outputs are equal, but not zero."""
-    ensemble = modules([0.1, 0.05])
-    ensemble.advance()
-    state = ensemble.state()
+    trained = modules([0.1, 0.05])
+    trained.advance()
+    state = trained.state()
     state["network.body.1.weight"][0] = 0
     state["network.body.1.bias"][0] = -1
     state["network.head.bias"][0] = np.linspace(-1, 1, 10)
-    ensemble.restore(state)
-    assert finish(ensemble).diverged.tolist() == [1, -1]
+    trained.restore(state)
+    assert finish(trained).diverged.tolist() == [1, -1]
 
 
 def test_a_network_that_begins_with_equal_outputs_has_not_died():

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ntk_conditioning import tables
 from ntk_conditioning.training.curves import curve_rows
+from ntk_conditioning.training.descent import rounded_down
 from ntk_conditioning.training.learning_rates import (
     SelectionError,
     at_best_rates,
@@ -37,9 +40,10 @@ def training(curves, accuracy=None, factors=None, **point):
         metrics = {"train_loss": losses}
         metrics |= {"test_accuracy": accuracy[seed, rate]} if accuracy else {}
         diverged = int(lost[0]) if len(lost) else -1
-        network = {"seed": seed, "relative_rate": rate, "rate": rate * (factors or {}).get(seed, 1)}
-        network |= {"steps_per_epoch": 2, "diverged": diverged}
-        rows += curve_rows(LABELS | point, **network, metrics=metrics, epochs=range(len(losses)))
+        names = {"seed": seed, "relative_rate": rate}
+        names |= {"learning_rate": rate * (factors or {}).get(seed, 1)}
+        network = {"steps_per_epoch": 2, "diverged": diverged, "epochs": range(len(losses))}
+        rows += curve_rows(LABELS | point | names, **network, metrics=metrics)
     return tables.from_rows("training", rows)
 
 
@@ -182,3 +186,14 @@ def test_what_cannot_be_judged_is_named():
     ):
         with pytest.raises(SelectionError, match=message):
             select_rates(training({(1, 0.1): [2.0, 1.0]}, model=model), NO_KERNELS, rules)
+
+
+@given(st.floats(1e-12, 1e12))
+def test_rates_are_rounded_down_to_three_digits(exact):
+    rate = rounded_down(exact)
+    # 1e-12 is what an exact decimal may lose as a product
+    assert exact * (1 - 1e-2) < rate <= exact * (1 + 2e-12)
+    assert rate == float(f"{rate:.3g}")
+    # a decimal rate stays as it is, though a product may lie just below it
+    for product in (rate, 3.0 * (rate / 3), np.nextafter(rate, 0)):
+        assert rounded_down(product) == rate

@@ -6,15 +6,16 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.lr_scheduler import MultiStepLR
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import mlp_ensemble, trainer
-from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.tangents import Architecture
+from ntk_conditioning.training.losses import make_loss
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import (
@@ -23,6 +24,7 @@ from tests.ntk_conditioning.training.ensembles import (
     SCALAR,
     SQUARE,
     ensemble,
+    networks,
     split,
 )
 from tests.support.trainings import after, assert_same, finish
@@ -33,24 +35,12 @@ METRICS = Ensemble.METRICS
 RELU, LEAKY = activations.get("relu"), activations.get("leaky_relu-0.2")
 #: Two seeds with three rates each.
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
-#: One that diverges, and with what it does so within two epochs; a ReLU network may die instead.
-DIVERGES = NetworkSpec(5, 1e6)
-DIVERGENT = {"loss": SQUARE, "activation": LEAKY}
-
-#: Sizes that fill no block of a matrix product, so that a BLAS has edges to treat.
-UNEVEN = {"n": 50, "d": 5, "width": 33, "batch_size": 17, "epochs": 4}
-
-both_ways = pytest.mark.parametrize("together", [False, True])
 
 
 def make(members=MEMBERS, *, n=10, d=3, depth=2, width=7, activation=RELU, **options) -> Ensemble:
     options = {"epochs": 3, "batch_size": 4} | options
     architecture = Architecture(depth, width, activation)
     return ensemble(architecture, members, n=n, shape=(d,), test=n + 1, **options)
-
-
-def weights(trained: Ensemble) -> list[Tensor]:
-    return [torch.from_numpy(w) for name, w in trained.state().items() if "weights_" in name]
 
 
 #: Those of the project and of a user, with torch's own function.
@@ -68,71 +58,93 @@ ACTIVATIONS = {
 }
 
 
-def plain(activation: Activation, weights: list[Tensor], x: Tensor) -> Tensor:
-    """Return the outputs by liu2023relu, Eq. (1), as one writes it for autograd."""
-    for w in weights[:-1]:
-        x = activation.gain / math.sqrt(len(w)) * ACTIVATIONS[activation](x @ w.T)
-    return x @ weights[-1].T
+class Plain(nn.Module):
+    """The network of liu2023relu, Eq. (1), as one writes it for autograd."""
+
+    def __init__(self, activation, weights):
+        super().__init__()
+        self.activation, self.weights = activation, nn.ParameterList(weights)
+
+    def forward(self, x):
+        *hidden, last = self.weights
+        for w in hidden:
+            value = ACTIVATIONS[self.activation](x @ w.T)
+            x = self.activation.gain / math.sqrt(len(w)) * value
+        return x @ last.T, None
 
 
-def norm(gradient):
-    return math.sqrt(sum(g.square().sum().item() for g in gradient))
+def weights(trained, number: int) -> list[Tensor]:
+    if isinstance(trained, Ensemble):
+        state = trained.state().items()
+        return [torch.from_numpy(w[number]) for name, w in state if "weights_" in name]
+    return [*trained._groups[number].network.parameters()]
 
 
-CASES = [(activation, 3, CROSS_ENTROPY, 0.0, False) for activation in ACTIVATIONS]
-CASES += [(RELU, depth, kind, 0.0, False) for depth in (0, 1) for kind in LOSSES]
-CASES += [(RELU, 2, kind, 0.9, together) for kind in LOSSES for together in (False, True)]
+def norm(tensors):
+    return math.sqrt(sum(t.square().sum().item() for t in tensors))
 
 
-@pytest.mark.parametrize(("activation", "depth", "kind", "momentum", "together"), CASES)
-def test_training_is_that_of_a_loop_by_autograd(activation, depth, kind, momentum, together):
+CASES = [(activation, 3, CROSS_ENTROPY, {}) for activation in ACTIVATIONS]
+CASES += [(RELU, depth, kind, {}) for depth in (0, 1) for kind in LOSSES]
+MOMENTUM = ({"momentum": 0.9, "together": together} for together in (False, True))
+CASES += [(RELU, 2, *case) for case in product(LOSSES, MOMENTUM)]
+DECAY = {"momentum": 0.9, "weight_decay": 1e-2, "decay_at": (1, 3), "decay_factor": 0.3}
+CASES += [("fc_layer_norm", 2, kind, DECAY) for kind in (CROSS_ENTROPY, SCALAR)]
+CASES += [("tied", 2, CROSS_ENTROPY, DECAY)]  # a weight of two layers takes one step of both
+
+
+@pytest.mark.parametrize(("kind", "depth", "loss", "options"), CASES)
+def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
     """Every step, of four samples and of the three left, but for 1000s of roundings.
 
     Autograd's network multiplies its scales in another order.
     """
     # rates by which nothing is rounded
-    members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 2 if together else 1]
-    options = {"depth": depth, "activation": activation, "loss": kind, "momentum": momentum}
-    epochs = 2 if momentum else 1
-    trained = make(members, n=7, epochs=epochs, together=together, **options)
+    members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 1 + options.get("together", 0)]
+    if plain := isinstance(kind, Activation):
+        made = Architecture(depth, 7, kind)
+    else:
+        size = {"image": (3, 1, 1), "depth": depth, "width": 4, "activation": "selu"}
+        made = networks(kind, **size, outputs=1 if loss == SCALAR else 3)
+    epochs, more = 4 if options else 1, {"batch_size": 4, "loss": loss} | options
+    trained = ensemble(made, members, n=7, shape=(3,), test=8, epochs=epochs, **more)
     assert trained.advance()
-    velocities = [[torch.zeros_like(w[0]) for w in weights(trained)] for _ in members]
+    loops = []
+    for number, (seed, rate) in enumerate(members):
+        model = Plain(kind, weights(trained, number)) if plain else made(generator(seed, "init"))
+        rule = {name: options.get(name, 0) for name in ("momentum", "weight_decay")}
+        sgd = torch.optim.SGD(model.parameters(), lr=rate, **rule)
+        loops.append((seed, model, sgd, MultiStepLR(sgd, options.get("decay_at", ()), gamma=0.3)))
     for epoch, rows in product(range(1, epochs + 1), (slice(4), slice(4, 7))):
-        before = weights(trained)
         assert trained.advance(after(1)) == (rows.stop == 7)
-        for number, member in enumerate(members):
-            data, order = split(member.seed, 7, 3), generator(member.seed, "batch", epoch)
-            chosen = order.permutation(7)[rows]
-            matrices = [w[number].clone().requires_grad_() for w in before]
-            f = plain(activation, matrices, data.x[chosen])
-            loss = plain_losses(kind, f, data.y[chosen]).mean()
-            gradient = torch.autograd.grad(loss, matrices)
-            pairs = zip(velocities[number], gradient, strict=True)
-            velocities[number] = [momentum * v + g for v, g in pairs]
-            pairs = zip(before, weights(trained), strict=True)
-            moved = [(b[number] - w[number]) / member.rate for b, w in pairs]
-            errors = (g - h for g, h in zip(moved, velocities[number], strict=True))
-            assert norm(errors) < 1e-12 * norm(velocities[number])
-            size = trained.metrics["gradient_norm"][:, number]
+        for number, (seed, model, sgd, schedule) in enumerate(loops):
+            chosen, data = generator(seed, "batch", epoch).permutation(7)[rows], split(seed, 7, 3)
+            before = [w.detach().clone() for w in model.parameters()]
+            sgd.zero_grad()
+            plain_losses(loss, model(data.x[chosen])[0], data.y[chosen]).mean().backward()
+            gradient = norm(w.grad for w in model.parameters())
+            sgd.step()
+            moved = norm(w - b for w, b in zip(model.parameters(), before, strict=True))
+            pairs = zip(model.parameters(), weights(trained, number), strict=True)
+            assert norm(w - other for w, other in pairs) < 1e-12 * moved
             if rows.stop == 7:
-                assert size[epoch] == pytest.approx(norm(gradient), abs=0, rel=1e-12)
-    assert math.isnan(size[0])
+                schedule.step()
+                size = trained.metrics["gradient_norm"][epoch, number]
+                assert size == pytest.approx(gradient, abs=0, rel=1e-12)
+    assert np.isnan(trained.metrics["gradient_norm"][0]).all()
     assert trained.finished
-    for number, member in enumerate(members):
-        for name, data in (
-            ("train", split(member.seed, 7, 3)),
-            ("test", split(100 + member.seed, 8, 3)),
-        ):
-            f = plain(activation, [w[number] for w in weights(trained)], data.x)
-            loss = plain_losses(kind, f, data.y).mean().item()
+    for number, (seed, model, *_) in enumerate(loops):
+        for name, data in (("train", split(seed, 7, 3)), ("test", split(100 + seed, 8, 3))):
+            f = model(data.x)[0]
+            expected = plain_losses(loss, f, data.y).mean().item()
             nearest = (f - torch.tensor([-1, 0, 1])).abs().argmin(1)
-            right = ((nearest if kind == SCALAR else f.argmax(1)) == data.y).double().mean().item()
+            right = ((nearest if loss == SCALAR else f.argmax(1)) == data.y).double().mean().item()
             last = {key: values[-1, number] for key, values in trained.metrics.items()}
-            assert last[f"{name}_loss"] == pytest.approx(loss, abs=0, rel=1e-12)
+            assert last[f"{name}_loss"] == pytest.approx(expected, abs=0, rel=1e-12)
             assert last[f"{name}_accuracy"] == pytest.approx(right, abs=0, rel=1e-15)
 
 
-@both_ways
+@pytest.mark.parametrize("together", [False, True])
 def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, together):
     """Within 1e-14: the sum of ten losses in another order."""
     often = finish(make(epochs=5, together=together))
@@ -146,22 +158,12 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
         assert np.flatnonzero(np.isfinite(values).all(axis=1)).tolist() == [*known]
 
 
-@both_ways
-def test_a_member_that_diverges_is_flagged_and_touches_no_other(together):
-    options = {**UNEVEN, **DIVERGENT, "together": together}
-    members, others = [*MEMBERS[:3], DIVERGES, *MEMBERS[3:]], [0, 1, 2, 4, 5, 6]
-    mixed, without = finish(make(members, **options)), finish(make(MEMBERS, **options))
-    assert mixed.diverged[others].tolist() == [-1] * 6
-    epoch = mixed.diverged[3]
-    assert epoch > 0
-    for name in METRICS:
-        lost = mixed.metrics[name][:, 3]
-        assert np.isnan(lost[epoch:]).all()
-        assert np.isfinite(lost[1:epoch]).all()
-        # Together, a batch of another size may be summed in another order.
-        rtol = 1e-11 if together else 0
-        np.testing.assert_allclose(mixed.metrics[name][:, others], without.metrics[name], rtol)
-    assert [len(w) for w in weights(mixed)] == [6, 6, 6]
+def test_outputs_far_apart_keep_the_cross_entropy_finite():
+    loss = make_loss("cross_entropy", outputs="classes", classes=2, dtype=torch.float32)
+    f, wrong = torch.tensor([[1e4, -1e4]]), torch.tensor([1])
+    assert loss.values(f, wrong).tolist() == [2e4]
+    assert loss.gradient(f, wrong).tolist() == [[1, -1]]
+    assert loss.values(f, wrong - 1).tolist() == [0]
 
 
 def test_steps_are_recorded_anew_for_every_group(monkeypatch):
@@ -175,15 +177,16 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
         def __call__(self, rows):
             self.function(rows)
 
-    recorded, kind = [], {"together": True, "epochs": 6, **DIVERGENT}
-    members = [*MEMBERS, DIVERGES]
+    # one diverges within two epochs; a ReLU network might die instead
+    recorded, kind = [], {"together": True, "epochs": 6, "loss": SQUARE, "activation": LEAKY}
+    members = [*MEMBERS, NetworkSpec(5, 1e6)]
     expected, paused = finish(make(members, **kind)), make(members, **kind)
     assert paused.advance()
     assert not paused.advance(after(1))  # of three steps
-    monkeypatch.setattr(Ensemble, "_replays", True)
     monkeypatch.setattr(mlp_ensemble, "waits", lambda step: step())
     monkeypatch.setattr(mlp_ensemble, "Recorded", Called)
     found = make(members, **kind)
+    found._replays = True
     finish(found)
     assert len(recorded) == 2, "before one diverged, and after it"
     assert_same(found.state(), expected.state())

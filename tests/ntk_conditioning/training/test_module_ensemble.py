@@ -1,88 +1,38 @@
 """Ensembles of modules: torch's own descent, and what is measured."""
 
-from functools import partial
 from itertools import permutations
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import MultiStepLR
 
-from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import trainer
 from ntk_conditioning.training.module_ensemble import PADDING as P
 from ntk_conditioning.training.module_ensemble import crop_flip, draw_moves
 from ntk_conditioning.training.trainer import NetworkSpec
-from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import CROSS_ENTROPY, SCALAR, ensemble, split
+from tests.ntk_conditioning.training.ensembles import (
+    ensemble,
+    networks,
+    split,
+)
 from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 IMAGE, SHAPE = (6, 5, 2), (2, 6, 5)
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.02, 0.05))
-SGD = {"momentum": 0.9, "weight_decay": 1e-2}
 
 
-def networks(name: str, *, outputs=3, dtype=torch.float64):
-    size = {"d": 60, "image": IMAGE, "depth": 8 if name.startswith("resnet") else 2, "width": 4}
-    selu = activations.get("selu")
-    return partial(make_network, name, **size, activation=selu, outputs=outputs, dtype=dtype)
+def network(name: str, **options):
+    depth = 8 if name.startswith("resnet") else 2
+    return networks(name, image=IMAGE, depth=depth, width=4, activation="selu", **options)
 
 
-def make(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, loss=CROSS_ENTROPY, **more):
-    network = name
-    if not callable(name):
-        network = networks(name, outputs=1 if loss == SCALAR else 3, dtype=dtype)
-    options = {"epochs": 3, "batch_size": 4, "dtype": dtype, "loss": loss} | more
-    return ensemble(network, members, n=11, shape=SHAPE, test=7, **options)
-
-
-def tied(rng, *, outputs):
-    """Two layers share a weight, which takes one step of both gradients."""
-    network = networks("fc_layer_norm", outputs=outputs)(rng)
-    first, second = (m for m in network.modules() if isinstance(m, nn.LayerNorm))
-    second.weight = first.weight
-    return network
-
-
-@pytest.mark.parametrize(
-    ("loss", "name"),
-    [
-        (CROSS_ENTROPY, "fc_layer_norm"),
-        (SCALAR, "fc_layer_norm"),
-        (CROSS_ENTROPY, partial(tied, outputs=3)),
-    ],
-)
-def test_training_is_that_of_a_loop_as_one_writes_it(loss, name):
-    """With torch's SGD and MultiStepLR, and the loss by torch's functions."""
-    decay = {"decay_at": (1, 3), "decay_factor": 0.3}
-    trained = make(name, [NetworkSpec(5, 0.1)], epochs=4, loss=loss, **SGD, **decay)
-    data, outputs = split(5, 11, *SHAPE), 3 if loss == CROSS_ENTROPY else 1
-    maker = name if callable(name) else networks(name, outputs=outputs)
-    network = maker(generator(5, "init"))
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, **SGD)
-    schedule = MultiStepLR(optimizer, [1, 3], gamma=0.3)
-
-    def mean_loss(rows):
-        return plain_losses(loss, network(data.x[rows])[0], data.y[rows]).mean()
-
-    trained.advance()
-    for epoch in range(1, 5):
-        for rows in np.split(generator(5, "batch", epoch).permutation(11), [4, 8]):
-            optimizer.zero_grad()
-            mean_loss(rows).backward()
-            norm = sum(p.grad.square().sum().item() for p in network.parameters()) ** 0.5
-            optimizer.step()
-        schedule.step()
-        trained.advance()
-        result = {name: values[epoch, 0] for name, values in trained.metrics.items()}
-        expected = mean_loss(slice(None)).item()
-        assert result["train_loss"] == pytest.approx(expected, rel=1e-12)
-        assert result["gradient_norm"] == pytest.approx(norm, rel=1e-10)
+def make(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, **more):
+    options = {"epochs": 3, "batch_size": 4, "dtype": dtype} | more
+    return ensemble(network(name, dtype=dtype), members, n=11, shape=SHAPE, test=7, **options)
 
 
 def test_crops_and_mirror_images_are_those_of_a_loop():
@@ -119,9 +69,9 @@ def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
     monkeypatch.setattr(trainer, "EVALUATED", 3)
     trained = make("resnet_batch_norm", MEMBERS[:1])
     trained.advance()
-    network = networks("resnet_batch_norm")(generator(1, "init")).eval()
+    model = network("resnet_batch_norm")(generator(1, "init")).eval()
     with torch.no_grad():
-        f, u = network(split(101, 7, *SHAPE).x)
+        f, u = model(split(101, 7, *SHAPE).x)
     cosines = [nn.functional.cosine_similarity(*pair, dim=0) for pair in permutations(u, 2)]
     metrics, labels = {k: v[0, 0] for k, v in trained.metrics.items()}, split(101, 7, *SHAPE).y
     assert metrics["test_dot_product"] == pytest.approx(np.mean(cosines), rel=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ntk_conditioning.claim_experiments import Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
@@ -42,13 +42,9 @@ C4: dict[str, tuple[Any, Callable[[float], float], float]] = {
 }
 #: The first terms of duals' power series, as far as they are printed; and what is right.
 SERIES = {
-    "relu": np.array([2, math.pi, 2, 0, 1 / 12]) / (4 * math.pi),
-    "step": np.array([math.pi, 2, 0, 1 / 3, 0, 3 / 20]) / (4 * math.pi),
-    "exponential": np.exp(3) / np.array([1, 1, 2, 6]),
-}
-SERIES_CORRECTED = SERIES | {
-    "relu": np.array([2, math.pi, 1, 0, 1 / 12]) / (4 * math.pi),
-    "exponential": np.exp(1) / np.array([1, 1, 2, 6]),
+    "relu": [np.array([2, math.pi, third, 0, 1 / 12]) / (4 * math.pi) for third in (2, 1)],
+    "step": [np.array([math.pi, 2, 0, 1 / 3, 0, 3 / 20]) / (4 * math.pi)] * 2,
+    "exponential": [np.exp(power) / np.array([1, 1, 2, 6]) for power in (3, 1)],
 }
 
 
@@ -61,9 +57,8 @@ def closed_forms(setting: Setting) -> Measurements:
         for rho in (-0.5, -0.25, 0.25, 0.5):  # 65 terms of a power series leave 1e-20
             right = math.exp(rho + 1) if name == "exponential" else printed(rho)
             yield row("dual_activation", series.dual(rho), printed(rho), right, at=rho)
-        for k, term in enumerate(SERIES.get(name, ())):
-            square = series.coefficients[k] ** 2
-            yield row("dual_coefficient", square, term, SERIES_CORRECTED[name][k], at=k)
+        for k, (term, right) in enumerate(zip(*SERIES.get(name, ()), strict=True)):
+            yield row("dual_coefficient", series.coefficients[k] ** 2, term, right, at=k)
 
 
 def non_linearity(setting: Setting) -> Measurements:
@@ -114,24 +109,24 @@ def lengths(setting: Setting) -> Measurements:
         ("rate_above", above, 0.1572),
         ("separation_needed", max(low / below, high / above), 0.0185),
     ):
-        yield Measurement(f"fact_1_{name}", value, printed)
+        yield measurement(f"fact_1_{name}", value, printed)
     # the normalisation makes the mean 0 at γ = 1, which is printed as 1 and for every γ
-    yield Measurement("fact_1_mean_at_one", sigma.expectation(lambda values: values), 1.0, 0.0)
+    yield measurement("fact_1_mean_at_one", sigma.expectation(lambda values: values), 1.0, 0.0)
     # γ_1⁺ from γ_0⁺ = 2, of which γ⁻ is printed, which begins at 1/2
     bounds = 1 + (1 - above) * (0.5 - 1), 1 + (1 - above) * (2 - 1)
-    yield Measurement("fact_1_norm_bound", two, *bounds)
+    yield measurement("fact_1_norm_bound", two, *bounds)
 
     squares, biases = length_map(sigma, GAMMAS), bias(sigma, GAMMAS)
-    yield Measurement("length_map_rise_min", np.diff(squares).min())
-    yield Measurement("length_map_bend_max", np.diff(squares, 2).max())
-    yield Measurement("bias_bend_min", np.diff(biases, 2).min())
-    yield Measurement("bias_argmin", GAMMAS[np.argmin(biases)], 1.0)
+    yield measurement("length_map_rise_min", np.diff(squares).min())
+    yield measurement("length_map_bend_max", np.diff(squares, 2).max())
+    yield measurement("bias_bend_min", np.diff(biases, 2).min())
+    yield measurement("bias_argmin", GAMMAS[np.argmin(biases)], 1.0)
     away = np.abs(GAMMAS - 1) > 1e-9
     chords = np.where(GAMMAS < 1, 2 * low * (1 - GAMMAS), high * (GAMMAS - 1))
-    yield Measurement("bias_over_chord_max", (biases[away] / chords[away]).max())
+    yield measurement("bias_over_chord_max", (biases[away] / chords[away]).max())
     limits = np.where(GAMMAS < 1, 1 - below, 1 - above) * np.abs(GAMMAS - 1)
     over = np.abs(squares - 1)[away] / limits[away]
-    yield Measurement("length_map_over_bound_max", over.max())
+    yield measurement("length_map_over_bound_max", over.max())
     for row, gamma in grid(at=(0.5, 2.0)):
         total = 0.0
         for _ in range(2000):  # then norms are 1 in floats
@@ -146,22 +141,19 @@ def same_output(setting: Setting) -> Measurements:
     The networks share all parameters; one has σ, the other (σ - c)/s. ``at`` is added to variances.
     """
     width = min(setting.widths)
-    places = ("batch", "batch_and_output", "layer_after", "layer_before")
-    # the paper adds nothing to variances, torch 1e-5
-    axes = {"activation": ACTIVATIONS, "place": places, "at": (0.0, 1e-5)}
-    for seed in setting.seeds:
+    keys = {"seed": setting.seeds, "depth": setting.depths, "width": width, "n": N, "d": D}
+    keys |= {"place": ("batch", "batch_and_output", "layer_after", "layer_before")}
+    keys |= {"activation": ACTIVATIONS, "at": (0.0, 1e-5)}  # as the paper, and as torch
+    for row, seed, depth, place, name, eps in grid(**keys):
         x = torch.from_numpy(generator(seed, "data").standard_normal((N, D)))
-        for depth in setting.depths:
-            init = generator(seed, "init")
-            weights = list(draw_weights(D, depth=depth, width=width, outputs=1, generator=init))
-            affine = [torch.from_numpy(init.uniform(0.5, 1.5, (2, width))) for _ in weights]
-            keys = {"depth": depth, "width": width, "n": N, "d": D, "seed": seed}
-            for row, name, place, eps in grid(**keys, **axes):
-                one, other = (
-                    _output(x, weights, affine, activation, place, eps)
-                    for activation in (name, f"normalized_{name}")
-                )
-                yield row(f"same_output_{place}", (one - other).norm() / one.norm())
+        init = generator(seed, "init")
+        weights = list(draw_weights(D, depth=depth, width=width, outputs=1, generator=init))
+        affine = [torch.from_numpy(init.uniform(0.5, 1.5, (2, width))) for _ in weights]
+        one, other = (
+            _output(x, weights, affine, activation, place, eps)
+            for activation in (name, f"normalized_{name}")
+        )
+        yield row(f"same_output_{place}", (one - other).norm() / one.norm())
 
 
 def _output(

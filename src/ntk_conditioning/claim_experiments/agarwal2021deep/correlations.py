@@ -7,7 +7,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
@@ -19,17 +19,14 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory import agarwal2021deep as theory
 
 #: Activations of mean 0, as Eq. (2) wants them; all maps take them times their gain.
-NORMALIZED = (
-    *("normalized_relu", "normalized_sigmoid", "normalized_softplus", "normalized_gelu"),
-    *("normrelu", "selu", "tanh", "erf"),
-)
-ACTIVATIONS = (*NORMALIZED, "relu", "leaky_relu", "gelu", "sigmoid", "softplus")
+NORMALIZED = ["normalized_relu", "normalized_sigmoid", "normalized_softplus", "normalized_gelu"]
+NORMALIZED += ["normrelu", "selu", "tanh", "erf"]
+ACTIVATIONS = [*NORMALIZED, "relu", "leaky_relu", "gelu", "sigmoid", "softplus"]
 NEAR = np.geomspace(1e-9, 1e-2, 29)  # 1 - ρ, from nearly equal samples to samples orthogonal
 DELTAS = np.concatenate([NEAR, np.linspace(1e-2, 1.0, 199)])
 
 SEPARATIONS = (0.5, 0.1, 1e-2, 1e-4)
-LAYERS = 1000
-SETTLED = 1e-12  # correlations are iterated until they change by less; rounding moves them by that
+LAYERS, SETTLED = 1000, 1e-12  # correlations are iterated until rounding alone moves them
 EPSILONS = (0.4, 0.1, 0.03, 0.01, 5e-3)
 STEPS_OF_RHO = 21
 #: σ = (h_0 + √2 h_1 + h_2) / 2, with which σ̂(ρ) = (1 + ρ)²/4: smooth, of slope 1 at ρ = 1.
@@ -186,7 +183,7 @@ def convergence(setting: Setting) -> Measurements:
 def slow_convergence(setting: Setting) -> Measurements:
     """Measure Lemma 36: how many layers take every ρ to 1 - ε if σ̂'(1) = 1, over its L_0."""
     for sigma in map(activations.get, ("relu", "leaky_relu", QUADRATIC)):
-        row, layer = partial(Measurement, activation=sigma.name), CorrelationMap(sigma)
+        row, layer = partial(measurement, activation=sigma.name), CorrelationMap(sigma)
         path = layer.path(np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
         counts = [int(np.argmax(path >= 1 - epsilon)) for epsilon in EPSILONS]
         for epsilon, count in zip(EPSILONS, counts, strict=True):

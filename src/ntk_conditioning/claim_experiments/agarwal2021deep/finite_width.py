@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.agarwal2021deep.norms import scaled
 from ntk_conditioning.claim_experiments.numerics import descent_losses, exponent, network, on_sphere
@@ -72,7 +72,7 @@ def scaling(setting: Setting) -> Measurements:
     """Measure Eq. (3) as printed, with 1/√m between Π and the next W, beside the proof's."""
     width = WIDTHS[-1]
     for name, norm in KINDS.values():
-        row = partial(Measurement, activation=name, depth=LAYERS, width=width)
+        row = partial(measurement, activation=name, depth=LAYERS, width=width)
         for statement, scale in (("printed", norm / math.sqrt(width)), ("proof", norm)):
             last = _paths(name, width, setting.seeds[0], scale=scale)[-1]
             yield row(f"equation_3_{statement}", np.abs(last).mean())
@@ -258,9 +258,9 @@ def stochastic(setting: Setting) -> Measurements:
         needed.append(int(np.argmax(losses / first < TARGET)))
         smallest.append(low)
         yield row("sgd_lambda_min", low, n)
-    yield Measurement("sgd_steps_exponent", exponent(MANY, needed), 0.0, 1.0, depth=DEPTH)
+    yield measurement("sgd_steps_exponent", exponent(MANY, needed), 0.0, 1.0, depth=DEPTH)
     power = exponent(MANY, np.multiply(needed, smallest))
-    yield Measurement("sgd_steps_times_lambda_min_exponent", power, 0.0, 1.0, depth=DEPTH)
+    yield measurement("sgd_steps_times_lambda_min_exponent", power, 0.0, 1.0, depth=DEPTH)
 
 
 def _problem(

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from scipy import special, stats
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.agarwal2021deep import correlations
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
@@ -102,7 +102,7 @@ def excess_risk(setting: Setting) -> Measurements:
                 yield row("equation_26_over_bound", ece / noise_bound, **keys)
         excesses.append(np.mean(of_noise))
     power = exponent(SIZES, excesses)
-    yield Measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
+    yield measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
 
 
 def noise_square(setting: Setting) -> Measurements:
@@ -120,12 +120,12 @@ def smallest_eigenvalue(setting: Setting) -> Measurements:
         for row, delta in grid(activation="relu", n=n, at=DELTAS):
             smallest.append(_least(layer, n, math.acos(1 - delta)))
             yield row("features_over_bound", smallest[-1] / (delta**1.5 / n**3))
-        yield Measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
+        yield measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
     smallest = []
     for row, n in grid(activation="relu", n=ARC_SIZES, at=SPACING):
         smallest.append(_least(layer, n, SPACING))
         yield row("features_over_bound", smallest[-1] / ((1 - math.cos(SPACING)) ** 1.5 / n**3))
-    yield Measurement("features_n_exponent", exponent(ARC_SIZES, smallest), -3.0, at=SPACING)
+    yield measurement("features_n_exponent", exponent(ARC_SIZES, smallest), -3.0, at=SPACING)
 
 
 def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
@@ -143,7 +143,7 @@ def one_layer_kernel(setting: Setting) -> Measurements:
     # Hermite coefficients: infinitely many of both parities, of one, and three in all
     names = ("normrelu", "selu", "relu", "gelu", "softplus", "tanh", correlations.QUADRATIC)
     for sigma in map(activations.get, names):
-        row = partial(Measurement, activation=sigma.name, n=n, d=2)
+        row = partial(measurement, activation=sigma.name, n=n, d=2)
         eigenvalues = np.linalg.eigvalsh(CorrelationMap(sigma)(gram))
         floor = n * np.finfo(np.float64).eps * eigenvalues[-1]
         yield row("one_layer_rank", np.count_nonzero(eigenvalues > 10 * floor))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.polynomial import hermite_e, polynomial
 from scipy.special import factorial
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.duals.closed_forms import angle_of, dual
 from ntk_conditioning.duals.hermite import Expansion, expand
@@ -155,7 +155,7 @@ def shifted_relu(setting: Setting) -> Measurements:
     """
     gamma = np.geomspace(1e-3, 1e9, 250)  # 1 is not among them
     ratios = length_map(SHIFTED, gamma) / gamma
-    row = partial(Measurement, activation=SHIFTED.name)
+    row = partial(measurement, activation=SHIFTED.name)
     for variance in (scale := SHIFTED.gain**2, *VARIANCES):
         count = np.count_nonzero(np.diff(np.sign(variance / scale * ratios - 1)))
         yield row("length_fixed_points", count, at=variance)

@@ -4,6 +4,7 @@ In networks at their start on a sample of norm sqrt(d). ``depth`` is the hidden 
 """
 
 import math
+from collections import defaultdict
 from functools import cache
 
 import numpy as np
@@ -81,9 +82,7 @@ def equation_12(setting: Setting) -> Measurements:
 
 
 def theorem_3(setting: Setting) -> Measurements:
-    """Measure the mean |cos| of gradients and its rate in [m, m, m] and, as Figure 3, [512, m,
-    512].
-    """
+    """Measure mean |cos| of gradients and its rate in [m, m, m] and Figure 3's [512, m, 512]."""
     narrow = (32, 64, 128, 256)
     for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
         by_width = [angles((width,) * 3, name, seed)[layer - 1] for width in WIDTHS]
@@ -152,11 +151,8 @@ def rotations(net: FeedforwardNet, moved: FeedforwardNet, x: Tensor) -> list[flo
 
 def moved(net: FeedforwardNet, x: Tensor) -> FeedforwardNet:
     """Return the network whose weights are RADIUS away, along the gradient of the output."""
-    gradient = Expansion(net, x).gradient
-    change = RADIUS * gradient / torch.linalg.vector_norm(gradient)
-    parts = torch.split(change, [weight.numel() for weight in net.weights])
-    pairs = zip(net.weights, parts, strict=True)
-    return net.with_weights([weight + part.view_as(weight) for weight, part in pairs])
+    expansion = Expansion(net, x)
+    return expansion.network(RADIUS * torch.nn.functional.normalize(expansion.gradient, dim=0))
 
 
 def lemma_1(setting: Setting) -> Measurements:
@@ -165,32 +161,31 @@ def lemma_1(setting: Setting) -> Measurements:
     Given a neuron's a_j = grad α (grad α)^T w_j the variance is |a_j|²/m².
     """
     for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
-        roots = []
+        squares: dict[int, list[float]] = defaultdict(list)
         for width in WIDTHS:
             net, x = network((width,) * 3, name, seed)
             slopes = [net.activation.derivative(z[0]) for z in layers(net, x[None])[1]]
             first, *others = gradient_products(net, x)
             norms = [measured.jacobian_norm for measured in angles((width,) * 3, name, seed)]
-            below, squares = slopes[0][:, None] * first * slopes[0], []
+            below = slopes[0][:, None] * first * slopes[0]
             for layer, products in enumerate(others, start=2):
                 apart = products[~torch.eye(width, dtype=torch.bool)]
-                squares.append(float(apart.square().mean()))
+                squares[layer].append(float(apart.square().mean()))
                 exact = float(below.square().sum()) / width**2
-                yield row("equation_23", squares[-1], None, exact, depth=layer, width=width)
+                keys = {"depth": layer, "width": width}
+                yield row("equation_23", squares[layer][-1], None, exact, **keys)
                 given = (net.weights[layer - 1] @ below).square().sum(dim=1) / width**2
                 ratio = float(given.max()) / (5 * norms[layer - 2] ** 2 / width)
-                yield row("variance_over_bound", ratio, depth=layer, width=width)
+                yield row("variance_over_bound", ratio, **keys)
                 below = slopes[layer - 1][:, None] * products * slopes[layer - 1]
-            roots.append(np.sqrt(squares))
-        for layer, values in enumerate(np.transpose(roots), start=2):
-            yield row("product_exponent", exponent(WIDTHS, values), depth=layer)
+        for layer, values in squares.items():
+            yield row("product_exponent", exponent(WIDTHS, np.sqrt(values)), depth=layer)
 
 
 def lemma_3(setting: Setting) -> Measurements:
     """Measure |grad α (grad α)^T| and |α| in [m, m, m]: Eq. (27), and their powers of m.
 
-    C_α² is the largest |α|²/m of all layers. The last line of Eq. (27) prints l (9 L_σ²)^l for a
-    sum.
+    C_α² is the largest |α|²/m of all layers. Eq. (27) ends in l (9 L_σ²)^l, printed for a sum.
     """
     for row, name, seed in grid(activation=(*ACTIVATIONS, "sigmoid"), seed=setting.seeds):
         norms, lengths = [], []

@@ -1,13 +1,14 @@
 """Eigenvalues of many samples' kernels: Proposition 2.2, Theorem 5.1, Section 7, and inputs."""
 
 import math
+from collections import defaultdict
 from functools import partial
 
 import numpy as np
 import torch
 from scipy.linalg import block_diag
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.numerics import at_angle, exponent, network, on_sphere
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk
@@ -21,10 +22,8 @@ from ntk_conditioning.theory.sphere import unit_rows
 ANGLES = (1e-1, 1e-2, 1e-3, 1e-4)
 N = 32
 RATIOS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])  # dimensions over samples on the sphere
-OTHERS = (
-    *("leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus"),
-    *("normalized_gelu", "normalized_sigmoid", "normalized_softplus"),
-)
+OTHERS = ["leaky_relu", "erf", "tanh", "gelu", "selu", "sigmoid", "softplus"]
+OTHERS += ["normalized_gelu", "normalized_sigmoid", "normalized_softplus"]
 FEW, CLOSE = 16, 0.1  # samples, and radians between the first two
 
 
@@ -99,27 +98,25 @@ def _shallow(x: Array) -> Array:
 def dimensions(setting: Setting) -> Measurements:
     """Compare ReLU networks with the Gram matrix for n samples on the sphere of dimension d.
 
-    Gradients have a mean cosine c > 0: the kernel has one eigenvalue of about 1 + (n - 1) c, the
-    spike.
+    Gradients have a mean cosine c > 0: one eigenvalue is about 1 + (n - 1) c, the spike.
     """
     # of many samples, and alike for all seeds
     for row, seed, n in grid(activation="relu", seed=setting.seeds[:3], n=(32, 128, 512)):
-        by_ratio = []
+        kappas: dict[int, list[float]] = defaultdict(list)  # over the Gram matrix's, by depth
         for ratio in RATIOS:
             x = unit_rows(_rows(seed, n, int(ratio * n)))
-            gram, kappas = np.linalg.cond(x @ x.T), []
+            gram = np.linalg.cond(x @ x.T)
             for depth in setting.depths:
                 keys = {"depth": depth, "d": x.shape[1], "at": ratio}
                 kernel = infinite.ntk(x, depth=depth, activation="relu") / (depth + 1)
                 low, *_, second, high = np.linalg.eigvalsh(kernel)
-                kappas.append(high / low / gram)
-                yield row("sphere_kappa_over_gram", kappas[-1], **keys)
+                kappas[depth].append(high / low / gram)
+                yield row("sphere_kappa_over_gram", kappas[depth][-1], **keys)
                 if ratio == 2.0:
                     c = math.cos(float(theory.gradient_angle(math.pi / 2, depth)))
                     yield row("sphere_spike", high, None, 1 + (n - 1) * c, **keys)
                     yield row("sphere_bulk_over_gram", second / low / gram, **keys)
-            by_ratio.append(kappas)
-        for depth, values in zip(setting.depths, np.transpose(by_ratio), strict=True):
+        for depth, values in kappas.items():
             flip = np.exp(np.interp(0.0, np.log(values), np.log(RATIOS)))
             yield row("sphere_flip", flip, depth=depth)
 
@@ -137,15 +134,13 @@ def inputs(setting: Setting) -> Measurements:
             yield row("norms_kappa_ratio", gaussian / on_unit_sphere)
         mlp = network(seed, d, depth=1, width=width, activation="relu")
         rank = conditioning(ntk(mlp, torch.from_numpy(x[:few])).numpy()).numerical_rank
-        row = partial(Measurement, activation="relu", depth=1, width=width, n=few, d=d, seed=seed)
+        row = partial(measurement, activation="relu", depth=1, width=width, n=few, d=d, seed=seed)
         yield row("shallow_rank", rank, few, width * d)
 
 
 def linear(setting: Setting) -> Measurements:
     """Condition linear networks of finite width on orthonormal samples, n and d varied apart."""
-    logs: dict[tuple[int, int], list[tuple[float, float]]] = {
-        (seed, depth): [] for seed in setting.seeds for depth in setting.depths
-    }
+    logs: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     keys = {"at": (1, 16), "n": (8, N), "width": setting.widths, "seed": setting.seeds}
     for row, ratio, n, width, seed in grid(**keys):
         d, init = ratio * n, generator(seed, "init")
@@ -163,7 +158,7 @@ def linear(setting: Setting) -> Measurements:
     for (seed, depth), values in logs.items():
         if len(values) > 2:
             power = exponent(*zip(*values, strict=True))
-            yield Measurement("linear_log_kappa_exponent", power, depth=depth, seed=seed)
+            yield measurement("linear_log_kappa_exponent", power, depth=depth, seed=seed)
 
 
 def other_activations(setting: Setting) -> Measurements:

@@ -1,17 +1,15 @@
-"""Networks of growing width against the limits of Theorems 3.1, 4.1 and 4.4, and random matrices.
-
-The paper's claims say which measured, printed and corrected values are compared.
-"""
+"""Networks of growing width against the limits of Theorems 3.1, 4.1, 4.4, and random matrices."""
 
 import itertools
 import math
-from collections import defaultdict
 from functools import partial
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.numerics import (
     at_angle,
     descent_losses,
@@ -47,35 +45,32 @@ UNITS = (256, 1024, 4096)  # of Lemmas D.1 to D.3
 
 def networks(setting: Setting) -> Measurements:
     """Measure norms, angles and kernels of linear and ReLU networks at every width."""
-    kinds, widths = list(itertools.product(("linear", "relu"), setting.depths)), setting.widths
-    values: dict[tuple[str, int, str, int], list[float]] = defaultdict(list)
-    for width, number in itertools.product(widths, _numbers(setting, 2)):
+    measured = []
+    for width, number in itertools.product(setting.widths, _numbers(setting, 2)):
         x = _pairs(number)
         # networks share their weights, of which the deepest have millions
         deepest = network(number, D, depth=max(setting.depths), width=width, activation="linear")
-        for activation, depth in kinds:
+        for activation, depth in itertools.product(("linear", "relu"), setting.depths):
             mlp = MLP((*deepest.weights[:depth], deepest.weights[-1]), activations.get(activation))
-            for name, value in _measured(mlp, x).items():
-                values[activation, depth, name, width].append(value)
-
-    for activation, depth in kinds:
-        row = partial(Measurement, activation=activation, depth=depth, d=D)
+            keys = {"activation": activation, "depth": depth, "width": width}
+            measured.append(keys | _measured(mlp, x))
+    for (activation, depth), of_kind in pd.DataFrame(measured).groupby(["activation", "depth"]):
+        row = partial(measurement, activation=activation, depth=depth, d=D)
+        by_width = of_kind.groupby("width")
         for name, printed, right in (
             ("gradient_norm", depth + 1, math.sqrt(depth + 1)),
             ("kernel", (depth + 1) ** 2, depth + 1),
         ):
-            for width in widths:
-                value = rms(values[activation, depth, name, width])
+            for width, value in by_width[name].agg(rms).items():
                 yield row(f"{activation}_{name}", value, printed, right, width=width)
         for name in ("embedding_norm", "embedding_angle", "gradient_angle", "entries"):
-            deviations = [rms(values[activation, depth, name, width]) for width in widths]
-            yield row(f"{activation}_{name}_exponent", exponent(widths, deviations))
+            power = exponent(setting.widths, by_width[name].agg(rms))
+            yield row(f"{activation}_{name}_exponent", power)
         if activation == "relu":
             angles = [theory.embedding_angle(ANGLES[PAIR], layer) for layer in range(depth + 2)]
             factors, at = 1 - np.array(angles) / np.pi, math.degrees(ANGLES[PAIR])
             one_more, product = np.prod(factors), np.prod(factors[:depth])
-            for width in widths:
-                mean = np.mean(values[activation, depth, "delta_cosine", width])
+            for width, mean in by_width["delta_cosine"].mean().items():
                 yield row("delta_cosine", mean, one_more, product, width=width, at=at)
 
 
@@ -112,10 +107,9 @@ def _pairs(seed: int) -> Array:
     rng = generator(seed, "data")
     rows = []
     for angle in ANGLES:
-        frame, _ = np.linalg.qr(rng.standard_normal((D, 2)))
-        norms = rng.uniform(0.5, 2.0, size=2)
-        rows += [norms[0] * frame[:, 0]]
-        rows += [norms[1] * (np.cos(angle) * frame[:, 0] + np.sin(angle) * frame[:, 1])]
+        first, across = np.linalg.qr(rng.standard_normal((D, 2)))[0].T
+        one, other = rng.uniform(0.5, 2.0, size=2)
+        rows += [one * first, other * (np.cos(angle) * first + np.sin(angle) * across)]
     return np.array(rows)
 
 
@@ -161,7 +155,7 @@ def noise(setting: Setting) -> Measurements:
             yield row("noise_mean", m * (mixed.mean() - first), depth=1)
             yield row("noise_mean", m * means[-1], depth=2)
         power = exponent(NOISY_WIDTHS, np.abs(means))
-        yield Measurement("noise_mean_exponent", power, depth=2, seed=seed, at=NOISY)
+        yield measurement("noise_mean_exponent", power, depth=2, seed=seed, at=NOISY)
 
 
 def close_pairs(setting: Setting) -> Measurements:
@@ -191,7 +185,9 @@ def close_pairs(setting: Setting) -> Measurements:
             yield from _resolved_kappas(kernel, of_width, largest=0.05 / (width * depth))
 
 
-def _resolved_kappas(kernel: Array, row: partial[Measurement], *, largest: float) -> Measurements:
+def _resolved_kappas(
+    kernel: Array, row: partial[dict[str, Any]], *, largest: float
+) -> Measurements:
     """Yield kappas, and the exponent with which they grow as angles fall, below the ``largest``."""
     close = {}
     for at, rows in CLOSE_ROWS.items():
@@ -233,7 +229,7 @@ def gaussian_gram(setting: Setting) -> Measurements:
         deviations.append(rms(entries))
         yield row("gaussian_gram_diagonal_variance", rms(entries[:, ~off]) ** 2, 2 / m)
         yield row("gaussian_gram_off_diagonal_variance", rms(entries[:, off]) ** 2, 1 / m)
-    yield Measurement("gaussian_gram_exponent", exponent(HEIGHTS, deviations), d=COLUMNS)
+    yield measurement("gaussian_gram_exponent", exponent(HEIGHTS, deviations), d=COLUMNS)
     m, trials, variance = 256, 4000, 2 / 256
     ratios = generator(setting.seeds[0], "init").chisquare(m, size=trials) / m
     for row, eps in grid(width=m, n=trials, at=np.array([1.0, 1.5, 2.0]) * math.sqrt(variance)):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from ntk_conditioning.claim_experiments import Array, Measurement, Measurements, Setting, grid
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.theory import liu2023relu as theory
@@ -26,9 +26,9 @@ UNEQUAL = 3.0  # ratio of two samples' norms
 def g_properties(setting: Setting) -> Measurements:
     """Measure what Proposition A.1 and Theorem A.2 say of g and its iterations."""
     values = theory.embedding_angle(GRID, 1)
-    yield Measurement("g_slope_min", np.min(np.diff(values) / np.diff(GRID)))
-    yield Measurement("g_over_identity_max", np.max(values / GRID))
-    yield Measurement("g_at_zero", theory.embedding_angle(0.0, 1))
+    yield measurement("g_slope_min", np.min(np.diff(values) / np.diff(GRID)))
+    yield measurement("g_over_identity_max", np.max(values / GRID))
+    yield measurement("g_at_zero", theory.embedding_angle(0.0, 1))
     layers = range(4 * max(setting.depths) + 1)
     iterates = np.array([theory.embedding_angle(STARTS, layer) for layer in layers])
     ratios = np.max(iterates[1:] / iterates[:-1], axis=0)
@@ -93,8 +93,8 @@ def joint_limits(setting: Setting) -> Measurements:
         fall = theta - float(theory.embedding_angle(theta, depth))
         embedding.append(depth / (3 * math.pi) - fall / theta**2)
         gradient.append(depth / (2 * math.pi) - _cosine_fall(theta, depth))
-    yield Measurement("embedding_remainder_exponent", exponent(DEEP, embedding))
-    yield Measurement("gradient_remainder_exponent", exponent(DEEP, gradient))
+    yield measurement("embedding_remainder_exponent", exponent(DEEP, embedding))
+    yield measurement("gradient_remainder_exponent", exponent(DEEP, gradient))
 
 
 def _cosine_fall(theta: float, depth: int) -> float:

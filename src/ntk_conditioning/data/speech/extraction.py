@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,6 @@ from ntk_conditioning.errors import UserError
 
 Alignments = Mapping[str, Path]
 Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
-
-
-@dataclass(frozen=True)
-class Frames:
-    """Vectors (n, d) in single precision and labels (n,); ``names`` says what these mean.
-
-    ``index`` (n, 4) has the numbers of speaker, chapter, utterance and frame, in ascending order.
-    """
-
-    x: NDArray[np.float32]
-    y: NDArray[np.int64]
-    index: NDArray[np.int64]
-    names: tuple[str, ...]
 
 
 def survey(
@@ -117,8 +103,11 @@ def extract(
     alignments: Alignments | None = None,
     threads: int = 1,
     progress: Progress = iter,
-) -> Frames:
-    """Return the vectors of the drawn frames, labelled by phone, or without alignments by speaker.
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
+    """Return the drawn frames: vectors (n, d), labels (n,), an index (n, 4), and names of labels.
+
+    Labels are phones, or without alignments speakers. The index has the numbers of speaker,
+    chapter, utterance and frame, in ascending order.
 
     Raises `FormatError` or `ContentError` if corpus or alignments cannot be read or do not fit, and
     `NotEnoughMemoryError` if the result does not fit into the memory that is available.
@@ -154,4 +143,4 @@ def extract(
     names = tuple(map(str, speakers)) if alignments is None else PHONES
     ordered = [parts[utterance] for utterance in sorted(drawn)]
     x, y, index = (np.concatenate(arrays) for arrays in zip(*ordered, strict=True))
-    return Frames(x, y, index, names)
+    return x, y, index, names

@@ -10,6 +10,9 @@ import numpy as np
 import soundfile
 from praatio import textgrid
 
+from ntk_conditioning.data.samples import RawSamples
+from ntk_conditioning.data.speech.corpus import decode
+
 SAMPLE = Path(__file__).parents[4] / "resources" / "LibriSpeech"
 SUBSET = "train-clean-100"
 UTTERANCES = sorted(SAMPLE.rglob("*.flac"))
@@ -18,6 +21,11 @@ INTERVALS = [(0.0, 0.11, ""), (0.11, 0.2225, "HH"), (0.2225, 0.4, "AH0"), (0.4, 
 
 def read_waveform(path: Path = UTTERANCES[0]) -> np.ndarray:
     return soundfile.read(path, dtype="int16")[0]
+
+
+def read_flac(path: Path) -> RawSamples:
+    waveform = decode(path.read_bytes(), source=str(path), sample_rate=16000)
+    return RawSamples(waveform, None, str(path), str(path))
 
 
 def flac(waveform: np.ndarray, *, rate: int = 16000, subtype: str = "PCM_16") -> bytes:
