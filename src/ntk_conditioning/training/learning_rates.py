@@ -94,7 +94,7 @@ def _outcome(curve: pd.DataFrame, rules: Mapping[str, tuple[Criterion, float]]) 
         return last | dict.fromkeys(("train_loss", "epochs_to_loss", "score"), math.inf)
     if criterion == "test_accuracy" and pd.isna(last["test_accuracy"]):
         raise SelectionError(f"{_name(point)}: no test samples, which its criterion needs")
-    epochs = epochs_to(level, curve["epoch"].tolist(), curve["train_loss"].tolist())
+    epochs = epochs_to(level, curve["epoch"], curve["train_loss"])
     scores = {"final_loss": last["train_loss"], "epochs_to_loss": epochs}
     score = scores[criterion] if criterion in scores else -last["test_accuracy"]
     return last | {"epochs_to_loss": epochs, "score": score}

@@ -82,7 +82,7 @@ def predicted_steps(
     return high
 
 
-def epochs_to(level: float, epochs: Sequence[int], losses: Losses) -> float:
+def epochs_to(level: float, epochs: ArrayLike, losses: ArrayLike | Losses) -> float:
     """Return after how many epochs a loss is first at or below ``level``; infinity if never.
 
     Between two evaluated epochs log(loss) is interpolated linearly.
@@ -90,15 +90,14 @@ def epochs_to(level: float, epochs: Sequence[int], losses: Losses) -> float:
     >>> epochs_to(0.1, [0, 1, 2], [10.0, 1.0, 0.01])
     1.5
     """
-    curve = np.array(losses, dtype=float)
+    when, curve = np.asarray(epochs, dtype=float), np.asarray(losses, dtype=float)
     reached = np.flatnonzero(curve <= level)
     if not len(reached):
         return math.inf
     k = int(reached[0])
     if k == 0 or curve[k] <= 0:
-        return float(epochs[k])
-    logs, between = np.log([curve[k], curve[k - 1]]), [epochs[k], epochs[k - 1]]
-    return float(np.interp(math.log(level), logs, between))
+        return float(when[k])
+    return float(np.interp(math.log(level), np.log([curve[k], curve[k - 1]]), when[[k, k - 1]]))
 
 
 def times(epochs: Sequence[int], losses: Losses, *, prefix: str = "") -> dict[str, Any]:
