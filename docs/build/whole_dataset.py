@@ -27,7 +27,8 @@ def in_markdown() -> str:
         cells.append(f"≥ {_geometric(products, 'kappa_bound', whole)}")
         rows.append([*cells, _power(solved)])
     networks = "one network" if seeds == 1 else f"{seeds} networks"
-    of_most = exact.query("n == @most")["seed"].nunique()
+    by_dataset = exact.query("n == @most").groupby("dataset")["seed"].nunique()
+    of_most = " or ".join(map(str, sorted(set(by_dataset))))
     note = f"Of {networks} of each depth, width {table['width'].max()}; n = {most:,} of {of_most}, "
     note += f"bounds of {bounds['seed'].nunique()}; [table](../resources/whole_dataset/README.md)."
     return f"{markdown_table(head, rows)}\n\n{note}"
