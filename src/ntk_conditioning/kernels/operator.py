@@ -44,7 +44,8 @@ from ntk_conditioning.kernels.modules import (
 from ntk_conditioning.kernels.sample_gradients import SampleGradients, autograd
 from ntk_conditioning.kernels.traces import random_state, require_nothing_drawn, survey
 from ntk_conditioning.memory import GB
-from ntk_conditioning.networks.mlp import MLP, forward
+from ntk_conditioning.networks.mlp import MLP
+from ntk_conditioning.networks.modules import MlpModule
 
 #: Samples that go through the module at once by default: so many, if their passes take no more
 #: bytes than this.
@@ -91,7 +92,7 @@ def ntk_operator(
     if isinstance(model, MLP):
         if parameters is not None or output is not None:
             raise InputsError("an MLP has one output, and no names: leave them out")
-        model = _Layers(model)
+        model = MlpModule(model.weights, model.activation)
     elif output is not None:
         names = {*differentiated(model, parameters).parameters}
         model, parameters = _Picked(model, output), lambda name, _: name[len("model.") :] in names
@@ -277,18 +278,6 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         with computing(self._module), sdpa_kernel(SDPBackend.MATH):
             yield
             require_nothing_drawn(drawn, self.device)
-
-
-class _Layers(nn.Module):
-    """The network of an `MLP`, as a module."""
-
-    def __init__(self, mlp: MLP) -> None:
-        super().__init__()
-        self.weights = nn.ParameterList(mlp.weights)
-        self._activation = mlp.activation
-
-    def forward(self, x: Tensor) -> Tensor:
-        return forward(MLP(tuple(self.weights), self._activation), x)
 
 
 class _Picked(nn.Module):

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, activate, draw_weights, product
-from ntk_conditioning.networks.modules import Network
+from ntk_conditioning.networks.modules import MlpModule
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
 from ntk_conditioning.training.trainer import Group, Training
@@ -38,38 +38,6 @@ class Architecture:
         """Return the weights that training starts from, of ``like``'s type and on its device."""
         size = {"depth": self.depth, "width": self.width, "outputs": outputs}
         return [w.to(like) for w in draw_weights(d, **size, generator=generator(seed, "init"))]
-
-
-class MlpModule(Network):
-    """A network of `networks.mlp` with c outputs, as a torch module."""
-
-    def __init__(self, weights: Sequence[Tensor], activation: Activation) -> None:
-        super().__init__([], nn.Identity())
-        self.weights, self.activation = nn.ParameterList(weights), activation
-        if len(weights) > 1:  # its quadrature must not first run inside a torch.func transform
-            _ = activation.gain
-
-    def forward(self, x: Tensor) -> tuple[Tensor, None]:
-        *hidden, last = self.weights
-        for weight in hidden:
-            scale = self.activation.gain / math.sqrt(len(weight))
-            # of `scale * value` torch takes the forward derivative five times as slowly
-            x = torch.ops.aten.mul.Scalar(self.activation.function(x @ weight.T), scale)
-        return x @ last.T, None
-
-    def kernel(self, x: Tensor) -> Tensor:
-        """Return the mean (n, n) over outputs of the kernels of one each, in the type of ``x``.
-
-        >>> from ntk_conditioning.networks import activations
-        >>> two = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
-        >>> MlpModule([two], activations.get("linear")).kernel(two).tolist()
-        [[1.0, 0.0], [0.0, 9.0]]
-        """
-        *inner, last = (w.detach().to(x) for w in self.weights)
-        k = x.new_zeros(len(x), len(x))
-        for row in last:
-            k += ntk(MLP((*inner, row[None]), self.activation), x)
-        return k / len(last)
 
 
 class Ensemble(Training):
@@ -171,7 +139,12 @@ class Ensemble(Training):
         return MlpModule(weights, self._architecture.activation)
 
     def _kernel(self, network: MlpModule, x: Tensor) -> Tensor:
-        return network.kernel(x.double())
+        """Return the mean (n, n) over outputs of the kernels of one each."""
+        *inner, last = (w.detach().double() for w in network.weights)
+        k = x.new_zeros(len(x), len(x), dtype=torch.float64)
+        for row in last:
+            k += ntk(MLP((*inner, row[None]), network.activation), x.double())
+        return k / len(last)
 
     @staticmethod
     def _matrices(group: Group, kind: str) -> list[Tensor]:

@@ -18,7 +18,7 @@ from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.networks.mlp import MLP, draw_weights, init_mlp, is_linear, linear_factor
-from ntk_conditioning.networks.modules import Network, make_network
+from ntk_conditioning.networks.modules import MlpModule, Network, make_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.networks.user_models import UserModel, make_user_network
 from ntk_conditioning.seeds import generator
@@ -26,7 +26,7 @@ from ntk_conditioning.spectra import condition_numbers
 from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.losses import Loss, make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble, MlpModule
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.cli import log

@@ -8,6 +8,7 @@ from torch.autograd.functional import hessian
 from torch.func import functional_call
 
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.modules import MlpModule
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
@@ -16,7 +17,7 @@ from ntk_conditioning.training.kernels_along import (
     kernel_numbers,
     sharpness,
 )
-from ntk_conditioning.training.mlp_ensemble import Architecture, MlpModule
+from ntk_conditioning.training.mlp_ensemble import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import CROSS_ENTROPY, ensemble, jacobian, networks

@@ -9,13 +9,13 @@ import torch
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import draw_weights
-from ntk_conditioning.networks.modules import make_network
+from ntk_conditioning.networks.modules import MlpModule, make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Expansion
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble, MlpModule
+from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import NetworkSpec
