@@ -148,8 +148,9 @@ class SampleGradients:
             outputs, backward, inputs = vjp(forward, shifts, plain, has_aux=True)  # type: ignore[misc]
             # pairs of gradients in the shifts and in the plain parameters, for each combination
             rows = [backward(combination) for combination in self._combinations]
-            d = {name: torch.stack([by_shift[name] for by_shift, _ in rows]) for name in factored}
-            g = {name: torch.stack([by_plain[name] for _, by_plain in rows]) for name in plain}
+            stack: Any = torch.stack if len(rows) > 1 else lambda one: one[0][None]  # no copy
+            d = {name: stack([by_shift[name] for by_shift, _ in rows]) for name in factored}
+            g = {name: stack([by_plain[name] for _, by_plain in rows]) for name in plain}
             return outputs, inputs, d, g
 
         outputs, inputs, d, g = vmap(of_sample)(*(t.clone() for t in samples))
