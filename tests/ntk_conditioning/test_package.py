@@ -22,13 +22,7 @@ OTHER_NAMES = {"pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
 OTHER_NAMES |= {"vl-convert-python": "vl_convert"}
 BLOCKED = """
 import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {absent}:
-            raise ModuleNotFoundError(f"{{name}} is not installed")
-
-sys.meta_path.insert(0, Absent())
+sys.modules.update(dict.fromkeys({absent}))  # Python takes None for a module that is not there
 """
 ENDING = """
 import ntk_conditioning

@@ -35,9 +35,9 @@ def contents(path, wanted=bool):
     return dict(tar_files(path, wanted))
 
 
-def special(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+def special(name, kind=tarfile.REGTYPE, target="", size=0) -> tarfile.TarInfo:
     header = tarfile.TarInfo(name)
-    header.type, header.linkname = kind, target
+    header.type, header.linkname, header.size = kind, target, size
     return header
 
 
@@ -107,13 +107,6 @@ def parquet() -> bytes:
     return stream.getvalue()
 
 
-def header(name: str, size: int) -> bytes:
-    """Return the header of a member without its content."""
-    member = special(name)
-    member.size = size
-    return member.tobuf(tarfile.GNU_FORMAT)
-
-
 def flac() -> bytes:
     content = bytearray(UTTERANCES[0].read_bytes())
     content[21] |= 0xF
@@ -121,15 +114,13 @@ def flac() -> bytes:
     return bytes(content)
 
 
+IDX = gzip.compress(b"\0\0\x08\x01\x04\0\0\0") + ZEROS
+TAR = gzip.compress(special(BATCH, size=1 << 26).tobuf(tarfile.GNU_FORMAT)) + ZEROS
 BOMBS = {
-    "idx.gz": (
-        partial(read_idx, y=None),
-        gzip.compress(b"\0\0\x08\x01\x04\0\0\0") + ZEROS,
-        r"holds 1179\d+ byt",
-    ),
+    "idx.gz": (partial(read_idx, y=None), IDX, r"holds 1179\d+ byt"),
     "npz": (read_npz, npz(), r"holds 671\d+ bytes"),
     "parquet": (partial(read_parquet, labels=None), parquet(), "holds 67108864 bytes"),
-    "tar.gz": (read_cifar10, gzip.compress(header(BATCH, 1 << 26)) + ZEROS, r"holds 671\d+ byt"),
+    "tar.gz": (read_cifar10, TAR, r"holds 671\d+ byt"),
     "flac": (read_flac, flac(), "holds 137438953470 bytes"),
 }
 

@@ -74,9 +74,6 @@ def test_a_declaration_gives_types_units_and_other_tables_columns_or_is_refused(
             tables.declared(path)
     with pytest.raises(tables.TableError, match="no table 'spektra'; there are activation_study, "):
         tables.get("spektra")
-
-
-def test_a_table_may_have_the_columns_of_another():
     study, conditioning = tables.get("activation_study"), tables.get("conditioning")
     assert study.columns == conditioning.columns
     assert study.like == "conditioning"
