@@ -113,10 +113,8 @@ def test_the_phases_and_the_widths_are_told(monkeypatch):
     said = words(advice)
     assert "Do without sigmoid" in said["What depth does"]
     best = advice.predictions.query("depth <= 8").sort_values("kappa").activation.iloc[0]
-    assert (
-        f"Of 4 activations the lowest up to 8 layers: {label('activation', best)} has"
-        in said["What depth does"]
-    )
+    best = label("activation", best)
+    assert f"Of 4 activations the lowest up to 8 layers: {best} has" in said["What depth does"]
     assert "ReLU: the lowest kappa at width 512" in said["How wide, and how deep"]
     of = advice.networks.set_index(["activation", "depth", "width"])
     assert of.excess["relu", 16, 128] > of.excess["relu", 16, 512] > 1
