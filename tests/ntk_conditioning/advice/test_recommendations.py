@@ -39,9 +39,8 @@ def _no_networks(monkeypatch):
 
 
 def test_geometry_is_that_of_all_pairs():
-    x = uniform(300, 4) * np.random.default_rng(1).uniform(1, 3, (300, 1))
-    found = geometry("mine", np.vstack([np.zeros(4), x]))
-    units = x / np.linalg.norm(x, axis=1)[:, None]
+    units, norms = uniform(300, 4), np.random.default_rng(1).uniform(1, 3, (300, 1))
+    found = geometry("mine", np.vstack([np.zeros(4), norms * units]))
     pairs = np.transpose(np.triu_indices(300, 1))
     angles = np.degrees(np.arccos(np.clip((units @ units.T)[*pairs.T], -1, 1)))
     assert (found.i, found.j) == tuple(pairs[angles.argmin()] + 1)

@@ -158,17 +158,11 @@ def test_curves_are_told_apart_without_colors():
     assert len({str(line) for line in lines.values()}) == 3
 
 
-def test_depths_darken():
+def test_depths_darken_and_a_part_of_a_categorical_column_looks_as_in_the_whole(ax):
     shades = [sum(to_rgb(color)) for color in looks.colors("depth", [10, 1, 4, 4]).values()]
     assert len(shades) == 3
     assert shades == sorted(shades, reverse=True)
     assert list(looks.colors("depth", [3])) == [3]
-    lines = looks.dashes(["relu", "linear", "tanh", "relu"])
-    assert lines["relu"] == ""
-    assert len({str(line) for line in lines.values()}) == 3
-
-
-def test_a_part_of_a_categorical_column_looks_as_in_the_whole(ax):
     depths = pd.Series([1, 4, 8]).astype(pd.CategoricalDtype([1, 2, 4, 8]))
     whole = looks.colors("depth", [1, 2, 4, 8])
     assert looks.colors("depth", depths[depths != 1]) == whole
