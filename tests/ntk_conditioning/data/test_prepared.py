@@ -35,6 +35,7 @@ class TestScaled:
         x = np.array([[0, 51], [255, 102]], dtype=np.uint8)
         assert by("none", x).tolist() == [[0, 51], [255, 102]]
         assert by("unit_interval", x, (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
+        assert by("unit_interval", x, (-255, 255)).tolist() == [[0.5, 0.6], [1, 0.7]]
         assert by("symmetric", x, (0, 255)).tolist() == [[-1, 0.2 * 2 - 1], [1, 0.4 * 2 - 1]]
         normed = [[0, 1], [5 / 29**0.5, 2 / 29**0.5]]
         np.testing.assert_allclose(by("unit_norm", x), normed, rtol=1e-15)
