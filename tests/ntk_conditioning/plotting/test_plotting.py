@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
@@ -30,9 +29,7 @@ def style():
 
 @pytest.fixture
 def ax():
-    figure = Figure(figsize=(4, 3))
-    FigureCanvasAgg(figure)
-    return figure.subplots()
+    return Figure(figsize=(4, 3)).subplots()
 
 
 def numbers_along(ax, *ends):
