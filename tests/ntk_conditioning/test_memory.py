@@ -26,14 +26,15 @@ def version(request):
     return request.param
 
 
-def control_group(root, version, path, *, limit, used):
+def control_group(root, version, path, *, limit, used, cached=0):
     """Write the files of the control group at a path."""
-    place, *names, _ = FILES[version]
+    place, *names, freed = FILES[version]
     folder = root / "sys/fs/cgroup" / place / path
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in zip(names, (limit, used), strict=True):
         (folder / name).write_text(f"{value}\n")
-    return folder
+    stat = f"anon 5\nactive_file {GB}\nnot_{freed} {GB}\n{freed} {cached}\nslab 1\n"
+    (folder / "memory.stat").write_text(stat)
 
 
 def belongs_to(root, version, path):
@@ -43,18 +44,20 @@ def belongs_to(root, version, path):
 
 
 @pytest.mark.parametrize(
-    ("limit", "used", "expected"),
+    ("limit", "used", "cached", "expected"),
     [
-        (3 * GB, 1 * GB, 2 * GB),
-        (NO_LIMIT, 1 * GB, AVAILABLE),
-        (1 * GB, 2 * GB, 0),  # a limit that was lowered later
-        ("max", 1 * GB, AVAILABLE),
+        (3 * GB, 1 * GB, 0, 2 * GB),
+        (NO_LIMIT, 1 * GB, 0, AVAILABLE),
+        (1 * GB, 2 * GB, 0, 0),  # a limit that was lowered later
+        ("max", 1 * GB, 0, AVAILABLE),
+        (3 * GB, 2 * GB, GB // 2, 1.5 * GB),  # pages that are freed on demand do not count
+        (3 * GB, 2 * GB, 5 * GB, 3 * GB),
     ],
 )
 @pytest.mark.parametrize("path", ["", "job"])
-def test_the_least_of_system_and_control_group_counts(root, version, limit, used, expected, path):
+def test_the_least_of_system_and_group_counts(root, version, limit, used, cached, expected, path):
     assert available_bytes(root) == AVAILABLE
-    control_group(root, version, path, limit=limit, used=used)
+    control_group(root, version, path, limit=limit, used=used, cached=cached)
     belongs_to(root, version, f"/{path}")
     assert available_bytes(root) == expected
 
@@ -80,18 +83,10 @@ def test_of_a_container_only_the_root_is_seen(root, version, path):
     assert available_bytes(root) == 2 * GB
 
 
-@pytest.mark.parametrize(("cached", "expected"), [(GB // 2, 1.5 * GB), (5 * GB, 3 * GB)])
-def test_cached_pages_that_are_freed_on_demand_do_not_count(root, version, cached, expected):
-    folder = control_group(root, version, "", limit=3 * GB, used=2 * GB)
-    name = FILES[version][-1]
-    stat = f"anon 5\nactive_file {GB}\nnot_{name} {GB}\n{name} {cached}\nslab 1\n"
-    (folder / "memory.stat").write_text(stat)
-    assert available_bytes(root) == expected
-
-
 def test_files_may_be_missing(root):
     control_group(root, 2, "", limit=GB, used=0)
-    (root / "sys/fs/cgroup/memory.current").unlink()
-    assert available_bytes(root) == AVAILABLE
+    for name, expected in (("memory.stat", GB), ("memory.current", AVAILABLE)):
+        (root / "sys/fs/cgroup" / name).unlink()
+        assert available_bytes(root) == expected
     (root / "proc/meminfo").unlink()  # then all of the machine's memory counts
     assert 10**8 < available_bytes(root) < 10**14

@@ -22,13 +22,7 @@ OTHER_NAMES = {"pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
 OTHER_NAMES |= {"vl-convert-python": "vl_convert"}
 BLOCKED = """
 import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {absent}:
-            raise ModuleNotFoundError(f"{{name}} is not installed")
-
-sys.meta_path.insert(0, Absent())
+sys.modules.update(dict.fromkeys({absent}))  # Python takes None for a module that is not there
 """
 ENDING = """
 import ntk_conditioning
@@ -72,9 +66,8 @@ def test_the_quickstart_runs_with_the_wheel_and_its_few_dependencies(wheel, tmp_
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, env=environment, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
-    version, file = done.stdout.splitlines()[-1].split(" ", 1)
-    assert version == __version__
-    assert file == str(tmp_path / "installed/ntk_conditioning/__init__.py")
+    file = tmp_path / "installed/ntk_conditioning/__init__.py"
+    assert done.stdout.splitlines()[-1] == f"{__version__} {file}"
 
 
 def test_the_wheel_has_types_and_every_file_that_is_read(wheel):
@@ -87,14 +80,12 @@ def test_the_wheel_has_types_and_every_file_that_is_read(wheel):
 
 
 def test_names_of_the_package_are_there_without_anything_imported_before():
-    assert {name for name in ntk_conditioning.__all__ if hasattr(ntk_conditioning, name)} == {
-        *("__version__", "condition", "ntk", "ntk_operator")
-    }
+    names = {name for name in ntk_conditioning.__all__ if hasattr(ntk_conditioning, name)}
+    assert names == {"__version__", "condition", "ntk", "ntk_operator"}
     program = "import sys, ntk_conditioning; print('torch' in sys.modules, 'numpy' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, text=True, capture_output=True)
-    assert done.stdout == "False False\n"
+    assert subprocess.check_output(command, env=environment, text=True) == "False False\n"
 
 
 def test_extras_are_the_requirements_of_the_environments():

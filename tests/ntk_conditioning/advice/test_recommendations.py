@@ -39,9 +39,8 @@ def _no_networks(monkeypatch):
 
 
 def test_geometry_is_that_of_all_pairs():
-    x = uniform(300, 4) * np.random.default_rng(1).uniform(1, 3, (300, 1))
-    found = geometry("mine", np.vstack([np.zeros(4), x]))
-    units = x / np.linalg.norm(x, axis=1)[:, None]
+    units, norms = uniform(300, 4), np.random.default_rng(1).uniform(1, 3, (300, 1))
+    found = geometry("mine", np.vstack([np.zeros(4), norms * units]))
     pairs = np.transpose(np.triu_indices(300, 1))
     angles = np.degrees(np.arccos(np.clip((units @ units.T)[*pairs.T], -1, 1)))
     assert (found.i, found.j) == tuple(pairs[angles.argmin()] + 1)
@@ -113,10 +112,8 @@ def test_the_phases_and_the_widths_are_told(monkeypatch):
     said = words(advice)
     assert "Do without sigmoid" in said["What depth does"]
     best = advice.predictions.query("depth <= 8").sort_values("kappa").activation.iloc[0]
-    assert (
-        f"Of 4 activations the lowest up to 8 layers: {label('activation', best)} has"
-        in said["What depth does"]
-    )
+    best = label("activation", best)
+    assert f"Of 4 activations the lowest up to 8 layers: {best} has" in said["What depth does"]
     assert "ReLU: the lowest kappa at width 512" in said["How wide, and how deep"]
     of = advice.networks.set_index(["activation", "depth", "width"])
     assert of.excess["relu", 16, 128] > of.excess["relu", 16, 512] > 1

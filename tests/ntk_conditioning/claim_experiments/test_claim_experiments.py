@@ -50,17 +50,14 @@ UNCONDITIONAL = {"lemma_1_with_epsilon", "separation_of_very_close_pairs"}
 @cache
 def table(paper: str) -> pd.DataFrame:
     """Return the table of a paper's experiments."""
-    rows = pd.DataFrame(measure(paper, SETTINGS[paper]))
-    return rows.assign(paper=paper)
+    return pd.DataFrame(measure(paper, SETTINGS[paper])).assign(paper=paper)
 
 
 @pytest.mark.parametrize("paper", SETTINGS)
 def test_measurements_are_distinct_numbers_and_every_claim_has_its_verdict(paper: str):
     rows = table(paper)
     assert np.isfinite(rows["value"]).all()
-    assert not rows.duplicated(
-        [key for key in tables.get("claim_experiments").keys if key in rows]
-    ).any()
+    assert not rows.duplicated([key for key in tables.get(NAME).keys if key in rows]).any()
     claims = [claim for claim in load(PAPERS / f"{paper}.yaml").claims if claim.table == NAME]
     assert len(claims) > (20 if paper == "followups" else 40)
     for claim in claims:

@@ -48,9 +48,7 @@ def npz(save: Callable[..., None]) -> Format:
     return Format(content, read_npz, places, harmless=1, boundaries=parts)
 
 
-IDX = idx_bytes(X)
-read_features = partial(read_idx, y=None)
-IDX_GZ = gzip.compress(IDX, mtime=0)
+IDX_GZ = gzip.compress(idx_bytes(X), mtime=0)
 FILES = {f"{FOLDER}/{name}": content for name, content in cifar_batches(*[2] * 6).items()}
 TAR = tar_bytes(FILES)
 HEADERS = [TAR.index(name.encode()) for name in FILES]
@@ -63,7 +61,7 @@ CSV = ("a,b,label\n" + "".join(LINES)).encode()
 FLAC = UTTERANCES[0].read_bytes()
 FORMATS = {
     # time and system in gzip's header
-    "idx.gz": Format(IDX_GZ, read_features, range(len(IDX_GZ)), harmless=0.1),
+    "idx.gz": Format(IDX_GZ, partial(read_idx, y=None), range(len(IDX_GZ)), harmless=0.1),
     "npz": npz(np.savez),
     "npz, packed": npz(np.savez_compressed),
     # what ends the digits of a header's checksum

@@ -21,16 +21,15 @@ X = np.arange(6.0).reshape(3, 2) + 1
 
 
 class TestFiles:
-    def test_images_are_flattened_and_stay_bytes(self, tmp_path):
+    @pytest.mark.parametrize("split", ["train", "test"])
+    def test_images_are_flattened_and_stay_bytes(self, tmp_path, split):
         images = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
         (tmp_path / "x").write_bytes(idx_bytes(images))
         (tmp_path / "y").write_bytes(gzip.compress(idx_bytes(np.array([3, 1, 4, 1, 5]))))
-        for split in ("train", "test"):
-            parts = {f"{split}_{part}": tmp_path / part for part in "xy"}
-            dataset = read(TINY, parts, split=split)
-            assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
-            np.testing.assert_array_equal(dataset.x, images.reshape(5, 12))
-            assert dataset.y.tolist() == [3, 1, 4, 1, 5]
+        dataset = read(TINY, {f"{split}_{part}": tmp_path / part for part in "xy"}, split=split)
+        assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
+        np.testing.assert_array_equal(dataset.x, images.reshape(5, 12))
+        assert dataset.y.tolist() == [3, 1, 4, 1, 5]
 
     @pytest.mark.parametrize(
         ("source", "parts", "split", "problem"),
@@ -46,14 +45,14 @@ class TestFiles:
             read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
 
     def test_a_dataset_of_speech_is_its_extracted_features_with_labels(self, tmp_path):
-        x = np.eye(3, dtype=np.float32)
-        np.savez(tmp_path / "features.npz", x=x, y=np.arange(3))
-        dataset = read(SPEECH, {"features": tmp_path / "features.npz"})
+        x, path = np.eye(3, dtype=np.float32), tmp_path / "features.npz"
+        np.savez(path, x=x, y=np.arange(3))
+        dataset = read(SPEECH, {"features": path})
         np.testing.assert_array_equal(dataset.x, x)
         assert dataset.y.tolist() == [0, 1, 2]
-        np.savez(tmp_path / "features.npz", x=x)
+        np.savez(path, x=x)
         with pytest.raises(ContentError, match="has no array 'y'"):
-            read(SPEECH, {"features": tmp_path / "features.npz"})
+            read(SPEECH, {"features": path})
 
     def test_files_of_both_parts_of_known_checksum_and_of_ones_own_are_read(self, tmp_path):
         cifar, svhn, mine = tmp_path / "cifar.tar", tmp_path / "svhn.mat", tmp_path / "t.csv"
@@ -104,12 +103,9 @@ class TestContent:
             ({"x": X, "y": np.arange(2)}, r"npz \(y\) has labels of shape \(2,\), but .* 3 sam"),
             ({"x": X, "y": np.eye(3, dtype=int)}, r"npz .*has labels of shape \(3, 3\)"),
             ({"x": X, "y": np.arange(3.0)}, r"npz \(y\) holds float64; .* integ"),
-            ({"x": X, "scaling": "unit_interval", "limits": (1.0, 5.5)}, OUTSIDE),
+            ({"x": X, "limits": (1.0, 5.5)}, OUTSIDE),
             ({"x": X.astype(np.uint8), "limits": (2.0, 300.0)}, "row 0, column 0 is 1, outside"),
-            (
-                {"x": X, "scaling": "unit_interval", "limits": (1, 1)},
-                r"outside value_range \[1, 1\]",
-            ),
+            ({"x": X, "limits": (1, 1)}, r"outside value_range \[1, 1\]"),
             ({"x": X, "shape": (5, 2)}, r"3 samples of 2 features .* \[5, 2\]"),
         ],
     )

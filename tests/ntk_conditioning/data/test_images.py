@@ -1,7 +1,6 @@
 """Images are read as MNIST, SVHN and CIFAR-10 have them, and every fault names its file."""
 
 import gzip
-import hashlib
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.readers.images import BATCHES, FOLDER, read_cifar10, read_idx, read_svhn
-from ntk_conditioning.files import ChecksumError
+from ntk_conditioning.files import ChecksumError, sha256
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
 IMAGES = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3) * 4  # up to 236
@@ -55,19 +54,11 @@ DAMAGED = [svhn_bytes()[:-9], svhn_bytes()[:136] + b"no zlib!" * 9]
 
 
 class TestSvhn:
-    @pytest.fixture
-    def known(self, tmp_path):
-        def read(content):
-            path = tmp_path / "train_32x32.mat"
-            path.write_bytes(content)
-            return read_svhn(path, sha256=[hashlib.sha256(content).hexdigest()])
-
-        return read
-
     @pytest.mark.parametrize("packed", [False, True])
-    def test_images_and_their_label_0(self, known, tmp_path, packed):
-        content = svhn_bytes(300, packed=packed, note="a text", z=np.eye(3))
-        samples, reference = known(content), scipy.io.loadmat(tmp_path / "train_32x32.mat")
+    def test_images_and_their_label_0(self, tmp_path, packed):
+        path = tmp_path / "train_32x32.mat"
+        path.write_bytes(svhn_bytes(300, packed=packed, note="a text", z=np.eye(3)))
+        samples, reference = read_svhn(path, sha256=[sha256(path)]), scipy.io.loadmat(path)
         for image in range(300):
             np.testing.assert_array_equal(samples.x[image], reference["X"][..., image])
         digits = reference["y"][:, 0]
@@ -81,9 +72,11 @@ class TestSvhn:
                 read_svhn(tmp_path / "train.mat", sha256=known)
 
     @pytest.mark.parametrize("content", [b"", HDF5, b"x" * 200, svhn_bytes(y=None), *DAMAGED])
-    def test_other_files_are_named(self, known, content):
+    def test_other_files_are_named(self, tmp_path, content):
+        path = tmp_path / "train_32x32.mat"
+        path.write_bytes(content)
         with pytest.raises(FormatError, match=r"train_32x32.mat cannot be read as a MATLAB file"):
-            known(content)
+            read_svhn(path, sha256=[sha256(path)])
 
 
 RECORD = 3073

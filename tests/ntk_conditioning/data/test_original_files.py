@@ -5,7 +5,6 @@ there is room for them; elsewhere these tests are skipped.
 """
 
 from collections import ChainMap
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import yaml
 
 from ntk_conditioning import files
 from ntk_conditioning.data.datasets import Split, read
-from ntk_conditioning.data.prepared import PreparedSamples
 from ntk_workflow.catalogue import dataset_source
 
 ROOT = Path(__file__).parents[3]
@@ -38,8 +36,8 @@ PIXELS = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}
 PIXELS |= {"svhn_subset": (0.4516, 0.1989), "cifar10_subset": (0.4734, 0.2516)}
 
 
-@cache
-def original(name: str, split: Split) -> PreparedSamples:
+@pytest.mark.parametrize(("name", "split"), COUNTS)
+def test_every_class_has_its_samples_and_the_pixels_are_the_datasets(name, split):
     entry = CATALOGUE[name]
     parts = {part: FOLDER / file["name"] for part, file in entry["files"].items()}
     for part, path in parts.items():
@@ -47,12 +45,7 @@ def original(name: str, split: Split) -> PreparedSamples:
             pytest.skip(f"{path.name} is not in ../shared/data")
         files.require_sha256(path, entry["files"][part]["sha256"])
         assert path.stat().st_size == entry["files"][part].get("bytes", path.stat().st_size)
-    return read(dataset_source(name, entry), parts, split=split)
-
-
-@pytest.mark.parametrize(("name", "split"), COUNTS)
-def test_every_class_has_its_samples_and_the_pixels_are_the_datasets(name, split):
-    dataset = original(name, split)
+    dataset = read(dataset_source(name, entry), parts, split=split)
     x = dataset.x
     assert np.bincount(dataset.y).tolist() == COUNTS[name, split]
     assert x.shape == (sum(COUNTS[name, split]), 784 if "mnist" in name else 3072)

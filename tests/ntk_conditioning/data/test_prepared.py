@@ -35,6 +35,7 @@ class TestScaled:
         x = np.array([[0, 51], [255, 102]], dtype=np.uint8)
         assert by("none", x).tolist() == [[0, 51], [255, 102]]
         assert by("unit_interval", x, (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
+        assert by("unit_interval", x, (-255, 255)).tolist() == [[0.5, 0.6], [1, 0.7]]
         assert by("symmetric", x, (0, 255)).tolist() == [[-1, 0.2 * 2 - 1], [1, 0.4 * 2 - 1]]
         normed = [[0, 1], [5 / 29**0.5, 2 / 29**0.5]]
         np.testing.assert_allclose(by("unit_norm", x), normed, rtol=1e-15)
@@ -50,10 +51,8 @@ class TestScaled:
             problem = f"mine: 2 samples are zero after scaling {scaling}, the first in row 1"
             with pytest.raises(ContentError, match=problem):
                 by(scaling, zeros, (0.0, 1.0))
-        for scaling, problem in (
-            ("unit", "is unknown"),
-            ("symmetric", "is without its value_range"),
-        ):
+        problems = {"unit": "is unknown", "symmetric": "is without its value_range"}
+        for scaling, problem in problems.items():
             with pytest.raises(ContentError, match=f"mine: scaling {scaling} {problem}"):
                 by(scaling, zeros)
         x = np.array([[1e308, 1], [1e308, 0], [1.7e308, 1]])
@@ -104,10 +103,9 @@ class TestScaled:
         x = np.random.default_rng(0).standard_normal((6, 3))
         x[:, 1] = [0.3, 0.3, 0.3, 0.3, 0.3, 0.1 + 0.2]
         x[:, 2] = 1 + 1e-9 * x[:, 0]  # known to 1e-7 of its spread
-        found = by("standardize", x)
-        assert not found[:, 1].any()
+        assert not by("standardize", x)[:, 1].any()
         expected = StandardScaler().fit_transform(x)
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+        np.testing.assert_allclose(by("standardize", x), expected, atol=1e-6)
 
     def test_a_column_that_is_constant_in_training_is_zero_in_both_parts(self):
         train, test = part(10, 0), part(7, 1)
@@ -141,11 +139,10 @@ class TestPrepared:
 
     def test_other_archives_are_named(self, tmp_path):
         path = tmp_path / "other.npz"
+        problem = r"other.npz is no prepared dataset; save_prepared writes one"
         for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
             np.savez(path, x=IMAGES, **about)
-            with pytest.raises(
-                ContentError, match=r"other.npz is no prepared dataset; save_prepared writes one"
-            ):
+            with pytest.raises(ContentError, match=problem):
                 prepared.load_prepared(path)
         path.write_bytes(b"PK")
         with pytest.raises(FormatError, match=r"other.npz"):

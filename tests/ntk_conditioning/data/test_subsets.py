@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ntk_conditioning import seeds
-from ntk_conditioning.data.subsets import (
-    draw,
-    draw_on_sphere,
-    draw_two_classes,
-    seed_stream,
-)
+from ntk_conditioning.data.subsets import draw, draw_on_sphere, draw_two_classes, seed_stream
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.spectra.block_kernels import draw_blocks
 
@@ -40,13 +35,16 @@ def test_the_draw_is_a_stream_beside_that_of_the_values():
     assert seed_stream(1).random() == np.random.default_rng(expected).random()
 
 
-def test_classes_share_a_draw_evenly_or_two_of_them_with_signs():
+def test_classes_share_a_draw_evenly_or_two_that_are_there_with_signs():
     for n, counts in (3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3]):
         rows = drawn(n, classes=CLASSES)
         assert np.unique_counts(CLASSES[rows]).counts.tolist() == counts
     rows, signs = draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1))
     assert sorted(CLASSES[rows]) == [3] * 3 + [7] * 3
     np.testing.assert_array_equal(signs, np.where(CLASSES[rows] == 3, -1.0, 1.0))
+    for labels, problem in ((None, "no labels"), (CLASSES, r"\[3, 4\] are not")):
+        with pytest.raises(UserError, match=f"tiny.*{problem}"):
+            draw_two_classes("tiny", labels, 2, generator=seed_stream(1), classes=[3, 4])
 
 
 @pytest.mark.parametrize(
@@ -63,15 +61,6 @@ def test_what_cannot_be_drawn_is_named(n, classes, problem):
         drawn(n, classes=classes)
 
 
-def test_two_classes_that_are_not_there_are_named():
-    for labels, classes, problem in (
-        (None, None, "no labels"),
-        (CLASSES, [3, 4], r"\[3, 4\] are not"),
-    ):
-        with pytest.raises(UserError, match=f"tiny.*{problem}"):
-            draw_two_classes("tiny", labels, 2, generator=seed_stream(1), classes=classes)
-
-
 def blocks(n, size, count, seed=1):
     return draw_blocks(n, size=size, count=count, generator=seeds.generator(seed, "blocks"))
 
@@ -86,15 +75,12 @@ def test_blocks_are_disjoint_and_inside(size, more):
     assert 0 <= members.min() <= members.max() < n
 
 
-def test_fewer_blocks_are_the_first_of_more_and_all_is_the_dataset_in_its_order():
+def test_fewer_blocks_are_the_first_of_more_and_all_that_fit_is_the_dataset_in_its_order():
     few, many, others = blocks(100, 10, 3), blocks(100, 10, "all"), blocks(100, 10, 3, seed=2)
     np.testing.assert_array_equal(few, many[:3])
     assert not np.array_equal(few, others)
     (block,) = blocks(7, "all", 1)
     assert block.tolist() == list(range(7))
-
-
-@pytest.mark.parametrize(("size", "count"), [(8, 1), (8, "all"), (4, 2), ("all", 2)])
-def test_blocks_that_do_not_fit_are_refused(size, count):
-    with pytest.raises(UserError):
-        blocks(7, size, count)
+    for size, count in ((8, 1), (8, "all"), (4, 2), ("all", 2)):
+        with pytest.raises(UserError):
+            blocks(7, size, count)

@@ -12,7 +12,7 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.spectra.unresolved import summarize
 from ntk_conditioning.tables import collect
-from tests.support.rows import plain
+from tests.support.rows import plain, write
 
 SPECTRA = tables.get("spectra")
 #: What is missing where only the extreme eigenvalues are known, and where kappa is not resolved.
@@ -31,11 +31,6 @@ def spectrum_row(*, kappa: float | None = 10.0, **other):
 
 def spectra(*rows) -> pa.Table:
     return tables.from_rows("spectra", rows)
-
-
-def write(path, *rows):
-    tables.write(path, "spectra", spectra(*rows))
-    return path
 
 
 DECLARATION = """\
@@ -74,9 +69,6 @@ def test_a_declaration_gives_types_units_and_other_tables_columns_or_is_refused(
             tables.declared(path)
     with pytest.raises(tables.TableError, match="no table 'spektra'; there are activation_study, "):
         tables.get("spektra")
-
-
-def test_a_table_may_have_the_columns_of_another():
     study, conditioning = tables.get("activation_study"), tables.get("conditioning")
     assert study.columns == conditioning.columns
     assert study.like == "conditioning"
@@ -86,7 +78,8 @@ def test_a_table_may_have_the_columns_of_another():
 def test_same_rows_in_any_order_give_the_same_bytes(tmp_path):
     rows = [spectrum_row(seed=seed, block=block) for seed in (1, 32, 5) for block in range(3)]
     orders = (rows, rows[::-1], random.Random(0).sample(rows, 9))
-    assert len({write(tmp_path / "t.parquet", *order).read_bytes() for order in orders}) == 1
+    contents = {write(tmp_path / "t", SPECTRA, *order).read_bytes() for order in orders}
+    assert len(contents) == 1
 
 
 def test_every_reader_reads_what_was_written(tmp_path):
@@ -95,24 +88,16 @@ def test_every_reader_reads_what_was_written(tmp_path):
         spectrum_row(seed=1, eigenvalues=[], n=2**53 - 1, dataset="Grüße|", reduced_precision=True),
         spectrum_row(seed=2, **EXTREMES, **UNRESOLVED),
     ]
-    path = write(tmp_path / "t.parquet", *rows[::-1])
+    path = write(tmp_path / "t.parquet", SPECTRA, *rows[::-1])
     assert tables.read(path, "spectra").to_pylist() == rows
     read = pq.read_schema(path)
     assert read.metadata == SPECTRA.schema.metadata
     assert [field.metadata for field in read] == [column.metadata for column in SPECTRA.columns]
-
     types = {"string": pl.String, "int64": pl.Int64, "double": pl.Float64, "bool": pl.Boolean}
-    polars, lists = pl.read_parquet(path), pl.List(pl.Float64)
-    assert dict(polars.schema) == {c.name: types.get(str(c.type), lists) for c in SPECTRA.columns}
-    assert polars.to_dicts() == rows
-
-    types = {"string": "VARCHAR", "int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN"}
+    types = {c.name: types.get(str(c.type), pl.List(pl.Float64)) for c in SPECTRA.columns}
     with duckdb.connect() as database:
-        relation = database.read_parquet(str(path))
-        expected = [types.get(str(column.type), "DOUBLE[]") for column in SPECTRA.columns]
-        assert [str(kind) for kind in relation.types] == expected
-        read = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
-        assert read == rows
+        for frame in (pl.read_parquet(path), database.read_parquet(str(path)).pl()):
+            assert (frame.to_dicts(), dict(frame.schema)) == (rows, types)
 
 
 def test_rows_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path):
@@ -129,7 +114,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path):
 
 def test_missing_and_unreadable_cells_are_named(tmp_path):
     good, damaged, other = (tmp_path / f"{name}.parquet" for name in ("good", "damaged", "other"))
-    damaged.write_bytes(write(good, spectrum_row()).read_bytes()[:-20])
+    damaged.write_bytes(write(good, SPECTRA, spectrum_row()).read_bytes()[:-20])
     pq.write_table(pa.table({"x": [1]}), other)
     bad = [damaged, other, tmp_path / "absent.parquet"]
     with pytest.raises(tables.TableError) as caught:

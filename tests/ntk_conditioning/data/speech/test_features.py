@@ -65,25 +65,20 @@ def test_the_filterbank_is_the_plain_one(settings):
         assert (error <= 5e-4 * plain + 1e-8 * loudest).all()
 
 
-def test_normalised_features_have_mean_0_and_variance_1_and_constants_become_0():
-    features = filterbank(read_waveform(), SETTINGS)
-    features[:, 5] = np.float32(0.1)
+def test_vectors_are_normalised_frames_side_by_side_in_single_precision():
+    waveform = read_waveform()
+    x = vectors(waveform, np.array([0, 5]), SETTINGS)
+    assert (x.shape, x.dtype) == ((2, 768), np.float32)
+    features = filterbank(waveform, SETTINGS)
+    np.testing.assert_array_equal(x[1], normalized(features)[:12].astype(np.float32).ravel())
+    plain = FeatureSettings(normalization="none", stack_left=0, stack_right=0)
+    np.testing.assert_array_equal(vectors(waveform, np.array([7]), plain)[0], features[7])
+    features[:, 5] = np.float32(0.1)  # a constant becomes 0
     x = normalized(features)
     assert x.dtype == np.float64
     np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-13)
     np.testing.assert_allclose(np.delete(x.var(axis=0), 5), 1, rtol=1e-12)
     assert not x[:, 5].any()
-
-
-def test_vectors_are_frames_side_by_side_in_single_precision():
-    waveform = read_waveform()
-    x = vectors(waveform, np.array([0, 5]), SETTINGS)
-    assert x.shape == (2, 768)
-    assert x.dtype == np.float32
-    features = filterbank(waveform, SETTINGS)
-    np.testing.assert_array_equal(x[1], normalized(features)[:12].astype(np.float32).ravel())
-    plain = FeatureSettings(normalization="none", stack_left=0, stack_right=0)
-    np.testing.assert_array_equal(vectors(waveform, np.array([7]), plain)[0], features[7])
 
 
 def test_frequencies_that_span_no_band_are_named():
