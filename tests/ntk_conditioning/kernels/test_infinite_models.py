@@ -17,7 +17,7 @@ WIDTHS = {"conv": 64, "conv_pool": 64}
 @pytest.mark.parametrize(
     ("model", "activation"),
     [
-        ("mlp", "erf"),
+        *(("mlp", name) for name in ("erf", "tanh", "selu", "normrelu")),
         ("mlp_bias", "relu"),
         ("residual_mlp", "relu"),
         ("residual_mlp_scaled", "erf"),
