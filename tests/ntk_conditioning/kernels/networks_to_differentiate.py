@@ -31,6 +31,21 @@ def kernel(a, b, outputs):
     return a @ b.T
 
 
+def assert_right(k, model, *inputs, outputs="sum", rel=1e-12):
+    """Require the kernel of the model's gradients by autograd, one sample at a time."""
+    j = jacobian(model, inputs)
+    expected = kernel(j, j, outputs)
+    assert (k - expected).abs().max() <= rel * expected.abs().max()
+
+
+def with_statistics(model):
+    """Return the model for evaluation, with random statistics of batches."""
+    for name, buffer in model.eval().named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            buffer.uniform_(0.5, 2)
+    return model
+
+
 def ended(*layers, shape=IMAGE, outputs=2):
     """Return a network of the layers, an activation and a linear layer, and a batch for it."""
     model = nn.Sequential(*layers, nn.ReLU(inplace=True), nn.Flatten(), nn.LazyLinear(outputs))
@@ -39,10 +54,7 @@ def ended(*layers, shape=IMAGE, outputs=2):
     with torch.no_grad():
         for p in model.parameters():
             p.normal_(std=0.4)
-        for name, buffer in model.named_buffers():
-            if name.endswith(("running_mean", "running_var")):
-                buffer.uniform_(0.5, 2)
-    return model, (x,)
+    return with_statistics(model), (x,)
 
 
 class OfFunction(nn.Module):
@@ -116,6 +128,7 @@ def own_weights():
         "scalars, powers": lambda m, x: torch.relu(m.s * (x @ m.w) + m.b**2) @ m.v,
         "in place": lambda m, x: torch.tanh((x @ m.w).add_(m.b).mul_(m.s)) @ m.v,
         "a copy in place": masked,
+        "zeros in place": lambda m, x: x.new_zeros(len(x), 7).add_(x @ m.w).tanh() @ m.v,
         "floored": lambda m, x: (x @ torch.div(m.w, 0.1, rounding_mode="floor")) @ m.v,
         "weights on the left": lambda m, x: (m.w.T @ x.unsqueeze(2)).squeeze(-1) @ m.v,
         "addmm, vector": lambda m, x: torch.addmm(m.b, x, m.w).sin() @ m.v[:, 0],

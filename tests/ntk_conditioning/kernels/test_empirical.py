@@ -1,15 +1,12 @@
 """The layer-wise kernel is the product of explicit Jacobians, and behaves like a kernel."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import jacrev, vmap
 
+from benchmarks.memory import STATUS, peak
 from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import gradient_tiles
@@ -99,33 +96,20 @@ def test_a_kernel_that_rounding_decides_is_refused():
             empirical.ntk(mlp.to(torch.float32), x.float(), *columns)
 
 
-PEAK = """if True:
-    import sys
-    from pathlib import Path
-    import torch
-    from benchmarks.memory import resident
-    from ntk_conditioning.kernels import empirical
-    from tests.ntk_conditioning.gradients import inputs, network
-    n, width, memory = map(int, sys.argv[1:])
-    torch.set_num_threads(1)
+def wide_kernel(n, width, memory):
+    """Return what computes a kernel, after libraries are loaded."""
     mlp, x = network(depth=5, width=width), inputs(n)
-    empirical.ntk(mlp, x[:300], tile=256, memory=1)  # loads libraries
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is what is resident now, see proc(5)
-    before = resident("VmRSS")
-    k = empirical.ntk(mlp, x, tile=256, memory=memory)
-    print(resident("VmHWM") - before)
-"""
+    empirical.ntk(mlp, x[:300], tile=256, memory=1)
+    return lambda: empirical.ntk(mlp, x, tile=256, memory=memory)
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak")
+@pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells the peak")
 def test_peak_memory_is_the_kernel_and_what_gradients_may_take():
     """All gradients at once would take 80 MB beside a kernel of 50 MB; here they may take 20."""
     n, width, memory = 2500, 400, 20_000_000
     row_bytes = factor_bytes(network(depth=5, width=width), torch.float64)
     assert 256 < panel_rows(n, row_bytes=row_bytes, memory=memory, least=256) < n / 8
-    command = [sys.executable, "-c", PEAK, *map(str, (n, width, memory))]
-    path = {"PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": "1"}
-    growth = int(subprocess.check_output(command, env=path))
+    growth = peak(wide_kernel, n, width, memory, threads=1).growth
     # 16 MB hold what one panel needs while it is computed, a tile, and gaps in the heap. The
     # growth was found to be 77 MB, with one panel of all samples 171 MB.
     assert 8 * n**2 < growth < 1.6 * 8 * n**2 + 16_000_000
