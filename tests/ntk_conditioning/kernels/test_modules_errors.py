@@ -155,11 +155,11 @@ def test_a_caller_without_gradients_gets_the_same_kernel():
 
 
 def kernel_of_images(n, memory):
-    """Return what computes a kernel, after libraries are loaded."""
+    """Return what computes a kernel, after libraries are loaded and hold what they keep."""
     layers = nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 128, 3), nn.ReLU()
     pooled = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 1))
     model, x = pooled.double(), torch.randn(n, 3, 8, 8, dtype=torch.float64)
-    ntk(model, x[:4])
+    ntk(model, x[:40])
     return lambda: ntk(model, x, memory=memory)
 
 
