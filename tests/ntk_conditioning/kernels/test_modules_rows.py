@@ -105,20 +105,14 @@ def rarely_large():
     return x
 
 
-@pytest.mark.parametrize("kind", MOVING)
-def test_samples_that_are_moved_on_the_way_have_their_kernel(kind):
+@pytest.mark.parametrize("kind", MOVING | MIXING)
+def test_samples_may_be_moved_on_the_way_and_those_that_depend_on_others_are_refused(kind):
     model, x = network(kind), rarely_large()
-    assert_right(ntk(model, x), model, x)
-
-
-@pytest.mark.parametrize("kind", MIXING)
-def test_samples_that_depend_on_others_or_their_place_are_refused_or_taken_alone(kind):
-    model, x = network(kind), rarely_large()
-    if kind == "by the place":  # beyond the samples that are compared
+    if kind in ("not put back", "by the largest"):
+        with pytest.raises(MixedSamplesError, match="place in the batch"):
+            ntk(model, x)
+    else:  # "by the place" is beyond the samples that are compared
         assert_right(ntk(model, x), model, x)
-        return
-    with pytest.raises(MixedSamplesError, match="place in the batch"):
-        ntk(model, x)
 
 
 @given(

@@ -99,7 +99,7 @@ def test_modules_without_forward_mode_are_differentiated_twice_backward(monkeypa
 
 def test_samples_that_mix_are_refused():
     centred = OfFunction(lambda m, x: m.layer(x - x.mean(0)), layer=nn.Linear(3, 1))
-    with pytest.raises(MixedSamplesError, match="^layer mixes samples"):
+    with pytest.raises(MixedSamplesError, match=r"^layer mixes samples"):
         ntk_operator(centred, torch.randn(5, 3))
     with pytest.raises(OutputsError, match="the sum of the outputs is constant"):
         ntk_operator(nn.Sequential(nn.Linear(3, 4), nn.Softmax(1)), torch.randn(5, 3))
