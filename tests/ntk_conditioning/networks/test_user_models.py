@@ -43,7 +43,9 @@ MISTAKES = {
     "def other(): pass": "build() is not there; write def build(*, depth, width, activation,",
     "def build(depth, width): pass": "build() takes other arguments (got an unexpected keyword",
     "raise ValueError('a\\nb') # def ": "line 1: ValueError: a b",
-    "    return nn.Linear(shape, 3)": "build() fails at depth 2, width 8, shape (64,): line 6: Type",
+    "    return nn.Linear(shape, outputs)": (
+        "build() fails at depth 2, width 8, shape (64,): line 6: TypeError: "
+    ),
     "    return 1": "build() returns a int, and not a torch.nn.Module",
     "    return nn.Flatten()": "build() returns a module without weights to train",
     "    return nn.Linear(shape[0], outputs)": "build() gives other weights each time: draw all",
