@@ -151,32 +151,24 @@ def by_branch(m, x):
     return m.a(x) if float(x[0, 0]) > 0 else m.b(torch.tanh(x))
 
 
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        (
-            OfFunction(
-                lambda m, x: functional.linear(m.a(x), Sign.apply(m.w)),
-                a=nn.Linear(3, 4),
-                w=torch.randn(2, 4),
-            ),
-            "autograd.Function",
-        ),
-        (OfFunction(by_branch, a=nn.Linear(3, 2), b=nn.Linear(3, 2)), "control"),
-        (
-            OfFunction(
-                lambda m, x: m.gru(x[:, None].expand(-1, 5, 3))[0][:, -1],
-                gru=nn.GRU(3, 4, batch_first=True),
-            ),
-            "gru",
-        ),
-    ],
-    ids=["function", "branch", "recurrent"],
-)
-def test_what_vmap_cannot_is_differentiated_sample_by_sample_and_the_log_says_so(
-    model, reason, caplog
-):
-    model, x = model.double(), torch.rand(20, 3) + 0.1
+#: By what the log says.
+SLOW = {
+    "autograd.Function": OfFunction(
+        lambda m, x: functional.linear(m.a(x), Sign.apply(m.w)),
+        a=nn.Linear(3, 4),
+        w=torch.randn(2, 4),
+    ),
+    "control": OfFunction(by_branch, a=nn.Linear(3, 2), b=nn.Linear(3, 2)),
+    "gru": OfFunction(
+        lambda m, x: m.gru(x[:, None].expand(-1, 5, 3))[0][:, -1],
+        gru=nn.GRU(3, 4, batch_first=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", SLOW)
+def test_what_vmap_cannot_is_differentiated_sample_by_sample_and_the_log_says_so(reason, caplog):
+    model, x = SLOW[reason].double(), torch.rand(20, 3) + 0.1
     x[-1] *= -1
     # batches of one sample each: the outputs of others would depend on the first's branch
     assert_right(ntk(model, x, memory=1), model, x)

@@ -166,15 +166,10 @@ def test_attention_is_that_of_torch():
     u = torch.randn(2, 20, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     ours = model.body[3].branch[1]
     theirs = nn.MultiheadAttention(8, 4, batch_first=True, dtype=torch.float64)
+    theirs.out_proj = ours.output
     layers = ours.query, ours.key, ours.value
-    theirs.load_state_dict(
-        {
-            "in_proj_weight": torch.cat([layer.weight for layer in layers]),
-            "in_proj_bias": torch.cat([layer.bias for layer in layers]),
-            "out_proj.weight": ours.output.weight,
-            "out_proj.bias": ours.output.bias,
-        }
-    )
+    theirs.in_proj_weight.data = torch.cat([layer.weight for layer in layers])
+    theirs.in_proj_bias.data = torch.cat([layer.bias for layer in layers])
     torch.testing.assert_close(ours(u), theirs(u, u, u)[0], rtol=1e-12, atol=1e-12)
 
 
