@@ -5,6 +5,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
+from ntk_conditioning.kernels.differentiated_modules import first
+
 IMAGE = (4, 7, 6)
 
 
@@ -15,7 +17,7 @@ def jacobian(model, inputs, names=None):
     options = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
     rows = []
     for i in range(len(inputs[0])):
-        made = model(*(t[i : i + 1].clone() for t in inputs)).flatten()
+        made = first(model, model(*(t[i : i + 1].clone() for t in inputs))).flatten()
         gradients = [torch.autograd.grad(value, chosen, **options) for value in made]
         rows.append(torch.stack([torch.cat([g.flatten() for g in row]) for row in gradients]))
     return torch.stack(rows)
@@ -155,8 +157,8 @@ def transformers():
         e=nn.Embedding(9, 6),
     )
     yield "tied", tied, (tokens,)
-    yield "vision", VisionTransformer(batch_first=True), (torch.randn(4, 3, 8, 8),)
-    yield "tokens first", VisionTransformer(batch_first=False), (torch.randn(4, 3, 8, 8),)
+    yield "vision", vision_transformer(), (torch.randn(4, 3, 8, 8),)
+    yield "tokens first", vision_transformer(batch_first=False), (torch.randn(4, 3, 8, 8),)
     layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True).eval()
     yield "encoder", nn.Sequential(layer, *_classifier(18)), (torch.randn(4, 3, 6),)
     cross = OfFunction(
@@ -172,27 +174,26 @@ def _classifier(inputs):
     return nn.Flatten(), nn.Linear(inputs, 2)
 
 
-class VisionTransformer(nn.Module):
-    """Patches, a class token, positions, blocks of attention with scaled branches."""
+def vision_transformer(*, batch_first=True):
+    """Return patches, a class token, positions and a block of attention with a scaled branch."""
 
-    def __init__(self, *, batch_first):
-        super().__init__()
-        self.patches = nn.Conv2d(3, 8, 4, 4)
-        self.token = nn.Parameter(torch.randn(1, 1, 8))
-        self.positions = nn.Parameter(torch.randn(1, 5, 8))
-        self.norms = nn.ModuleList([nn.LayerNorm(8), nn.RMSNorm(8)])
-        self.attention = nn.MultiheadAttention(8, 2, batch_first=batch_first)
-        self.scale = nn.Parameter(torch.randn(8))
-        self.mlp = nn.Sequential(nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8))
-        self.head = nn.Linear(8, 3)
-        self.batch_first = batch_first
+    def forward(m, x):
+        z = m.patches(x).flatten(2).transpose(1, 2)
+        z = torch.cat([m.token.expand(len(x), -1, -1), z], dim=1) + m.positions
+        y = m.norm(z)
+        y = y if batch_first else y.transpose(0, 1)
+        y = m.attention(y, y, y, need_weights=not batch_first)[0]
+        z = z + m.scale * (y if batch_first else y.transpose(0, 1))
+        return m.head((z + m.mlp(z))[:, 0])
 
-    def forward(self, x):
-        z = self.patches(x).flatten(2).transpose(1, 2)
-        z = torch.cat([self.token.expand(len(x), -1, -1), z], dim=1) + self.positions
-        y = self.norms[0](z)
-        y = y if self.batch_first else y.transpose(0, 1)
-        y = self.attention(y, y, y, need_weights=not self.batch_first)[0]
-        z = z + self.scale * (y if self.batch_first else y.transpose(0, 1))
-        z = z + self.mlp(self.norms[1](z))
-        return self.head(z[:, 0])
+    return OfFunction(
+        forward,
+        patches=nn.Conv2d(3, 8, 4, 4),
+        token=torch.randn(1, 1, 8),
+        positions=torch.randn(1, 5, 8),
+        norm=nn.LayerNorm(8),
+        attention=nn.MultiheadAttention(8, 2, batch_first=batch_first),
+        scale=torch.randn(8),
+        mlp=nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8)),
+        head=nn.Linear(8, 3),
+    )

@@ -4,29 +4,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.func import jacrev, vmap
 
 from benchmarks.memory import STATUS, peak
 from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Products, factor_bytes, panel_rows
-from ntk_conditioning.networks.mlp import MLP, NotLinearError, forward, linear_embedding_map
+from ntk_conditioning.networks.mlp import NotLinearError, linear_embedding_map
+from ntk_conditioning.networks.modules import MlpModule
 from ntk_conditioning.spectra.condition_numbers import conditioning, conditioning_from_factor
 from tests.ntk_conditioning.gradients import float32_products, inputs, network, precisions
+from tests.ntk_conditioning.kernels.networks_to_differentiate import jacobian
 
 # Two float64 routes to one sum of some thousand products.
 REL = 1e-12
-
-
-def explicit_jacobian(mlp, x):
-    """Return the gradients (n, p) by reverse differentiation of each output: slow and obvious."""
-
-    def output(weights, row):
-        return forward(MLP(weights, mlp.activation), row.unsqueeze(0)).squeeze(0)
-
-    layers = vmap(jacrev(output), in_dims=(None, 0))(mlp.weights, x)
-    return torch.cat([layer.reshape(len(x), -1) for layer in layers], dim=1)
 
 
 def assert_same_kernel(k, expected):
@@ -45,14 +36,15 @@ def assert_same_kernel(k, expected):
 def test_both_kernels_are_products_of_explicit_jacobians(n, n2, tile, panel, depth, activation):
     mlp, x, x2 = network(4, depth=depth, activation=activation), inputs(n, 4), inputs(n2, 4, seed=2)
     options = {"tile": tile, "memory": 2 * panel * factor_bytes(mlp, mlp.dtype)}
-    jacobian, jacobian2 = explicit_jacobian(mlp, x), explicit_jacobian(mlp, x2)
+    module = MlpModule(mlp.weights, mlp.activation)
+    j, j2 = (jacobian(module, (rows,)).squeeze(1) for rows in (x, x2))
     last = slice(-mlp.weights[-1].numel(), None)  # of which the NNGP kernel is made
     for kernel, part in ((empirical.ntk, slice(None)), (empirical.nngp, last)):
         k = kernel(mlp, x, **options)
         assert torch.equal(k, k.T)
-        assert_same_kernel(k, jacobian[:, part] @ jacobian[:, part].T)
+        assert_same_kernel(k, j[:, part] @ j[:, part].T)
         k = kernel(mlp, x, x2, **options)
-        assert_same_kernel(k, jacobian[:, part] @ jacobian2[:, part].T)
+        assert_same_kernel(k, j[:, part] @ j2[:, part].T)
 
 
 def test_a_caller_who_allows_less_precision_gets_the_same_kernel(monkeypatch):

@@ -18,7 +18,7 @@ from ntk_conditioning.kernels.differentiated_modules import (
     TrainingModeError,
 )
 from tests.ntk_conditioning.gradients import network
-from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction, VisionTransformer
+from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction, vision_transformer
 
 X = torch.linspace(-1, 1, 12).view(4, 3)
 
@@ -136,7 +136,7 @@ def test_module_inputs_and_random_numbers_are_left_as_they_were(last, call):
 
 
 def test_a_caller_without_gradients_gets_the_same_kernel():
-    model, x = VisionTransformer(batch_first=True), torch.randn(4, 3, 8, 8)
+    model, x = vision_transformer(), torch.randn(4, 3, 8, 8)
     k = ntk(model, x)
     with torch.no_grad():
         assert torch.equal(ntk(model, x), k)

@@ -23,8 +23,8 @@ from ntk_conditioning.kernels.differentiated_modules import (
 )
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
     OfFunction,
-    VisionTransformer,
     assert_right,
+    vision_transformer,
 )
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -170,7 +170,7 @@ def test_numbers_that_are_the_same_in_each_call_are_none_that_are_drawn():
 
 
 def test_a_kernel_has_the_lowest_precision_on_the_way():
-    body, x = VisionTransformer(batch_first=True).float(), torch.randn(6, 3, 8, 8).float()
+    body, x = vision_transformer().float(), torch.randn(6, 3, 8, 8).float()
     model = OfFunction(lambda m, x: m.body(x).double(), body=body)
     k = ntk(model, x)
     assert k.dtype == torch.float32
