@@ -149,7 +149,8 @@ def own_weights():
 def transformers():
     """Yield names and networks of tokens and patches, of one and of two inputs."""
     tokens = torch.randint(0, 9, (5, 4))
-    yield "embedding", nn.Sequential(nn.Embedding(9, 3, padding_idx=2), *_classifier(12)), (tokens,)
+    layers = nn.Embedding(9, 3, padding_idx=2), nn.Flatten(), nn.Linear(12, 2)
+    yield "embedding", nn.Sequential(*layers), (tokens,)
     w, padded = torch.randn(9, 3), lambda m, t: functional.embedding(t, m.w, padding_idx=-7).mean(1)
     yield "embedding, padding counted from the end", OfFunction(padded, w=w), (tokens,)
     tied = OfFunction(
@@ -160,7 +161,7 @@ def transformers():
     yield "vision", vision_transformer(), (torch.randn(4, 3, 8, 8),)
     yield "tokens first", vision_transformer(batch_first=False), (torch.randn(4, 3, 8, 8),)
     layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True).eval()
-    yield "encoder", nn.Sequential(layer, *_classifier(18)), (torch.randn(4, 3, 6),)
+    yield "encoder", nn.Sequential(layer, nn.Flatten(), nn.Linear(18, 2)), (torch.randn(4, 3, 6),)
     cross = OfFunction(
         lambda m, q, k: m.head(m.same(m.other(q, k, k)[0], q, q)[0].mean(1)),
         other=nn.MultiheadAttention(6, 3, kdim=4, vdim=4, batch_first=True, add_bias_kv=True),
@@ -168,10 +169,6 @@ def transformers():
         head=nn.Linear(6, 2),
     )
     yield "two inputs", cross, (torch.randn(4, 3, 6), torch.randn(4, 5, 4))
-
-
-def _classifier(inputs):
-    return nn.Flatten(), nn.Linear(inputs, 2)
 
 
 def vision_transformer(*, batch_first=True):

@@ -36,10 +36,9 @@ pytestmark = pytest.mark.usefixtures("double")
 
 
 def assert_is_product_of_jacobians(
-    model, x, *, outputs=OUTPUTS, memories=(None, 200_000), **options
+    model, x, *, outputs=OUTPUTS, memories=(None, 200_000), names=None, **options
 ):
     x2 = tuple(t[:3].flip(0) for t in x)
-    names = options.pop("names", None)
     j, j2 = jacobian(model, x, names), jacobian(model, x2, names)
     for output in outputs:
         if output == 1 and j.shape[1] == 1:
