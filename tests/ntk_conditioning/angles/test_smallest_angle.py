@@ -198,10 +198,9 @@ def test_a_caller_who_allows_less_precision_gets_the_bounds_that_are_proven(monk
     assert seen == {"highest"}
 
 
-def single_unit(activation="relu", weight=((-1.0, 0.0),)):
-    """Return a network of one unit, by default off where the first input is positive."""
-    weights = torch.tensor(weight).double(), torch.ones(1, 1).double()
-    return MLP(weights, activations.get(activation))
+UNIT = torch.tensor([[-1.0, 0.0]]).double(), torch.ones(1, 1).double()
+#: A network of one unit, which is off where the first input is positive.
+SINGLE = MLP(UNIT, activations.get("relu"))
 
 
 @pytest.mark.parametrize("options", [{}, {"memory": 1}])
@@ -210,10 +209,10 @@ def test_rows_without_a_direction_are_refused(options):
     x[:, 0] = -x[:, 0].abs()
     x[[11, 12, 25, 39], 0] *= -1
     with pytest.raises(ZeroGradientError, match="at 4 distinct samples, the first is row 11"):
-        min_angle(single_unit(), x, tile=5, **options)
+        min_angle(SINGLE, x, tile=5, **options)
     for i, j in ((10, 11), (11, 10)):
         with pytest.raises(ZeroGradientError):
-            pair_angle(single_unit(), x[[i]], x[[j]])
+            pair_angle(SINGLE, x[[i]], x[[j]])
     x = inputs(40)
     x[8, 1], x[9, 1], x[33, 0] = math.nan, -math.inf, math.inf
     x[2] = x[1]  # rows are called by their numbers before duplicates were left out

@@ -5,6 +5,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
+from ntk_conditioning.kernels.differentiated_modules import first
+
 IMAGE = (4, 7, 6)
 
 
@@ -15,7 +17,7 @@ def jacobian(model, inputs, names=None):
     options = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
     rows = []
     for i in range(len(inputs[0])):
-        made = model(*(t[i : i + 1].clone() for t in inputs)).flatten()
+        made = first(model, model(*(t[i : i + 1].clone() for t in inputs))).flatten()
         gradients = [torch.autograd.grad(value, chosen, **options) for value in made]
         rows.append(torch.stack([torch.cat([g.flatten() for g in row]) for row in gradients]))
     return torch.stack(rows)
@@ -31,6 +33,21 @@ def kernel(a, b, outputs):
     return a @ b.T
 
 
+def assert_right(k, model, *inputs, outputs="sum", rel=1e-12):
+    """Require the kernel of the model's gradients by autograd, one sample at a time."""
+    j = jacobian(model, inputs)
+    expected = kernel(j, j, outputs)
+    assert (k - expected).abs().max() <= rel * expected.abs().max()
+
+
+def with_statistics(model):
+    """Return the model for evaluation, with random statistics of batches."""
+    for name, buffer in model.eval().named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            buffer.uniform_(0.5, 2)
+    return model
+
+
 def ended(*layers, shape=IMAGE, outputs=2):
     """Return a network of the layers, an activation and a linear layer, and a batch for it."""
     model = nn.Sequential(*layers, nn.ReLU(inplace=True), nn.Flatten(), nn.LazyLinear(outputs))
@@ -39,10 +56,7 @@ def ended(*layers, shape=IMAGE, outputs=2):
     with torch.no_grad():
         for p in model.parameters():
             p.normal_(std=0.4)
-        for name, buffer in model.named_buffers():
-            if name.endswith(("running_mean", "running_var")):
-                buffer.uniform_(0.5, 2)
-    return model, (x,)
+    return with_statistics(model), (x,)
 
 
 class OfFunction(nn.Module):
@@ -116,6 +130,7 @@ def own_weights():
         "scalars, powers": lambda m, x: torch.relu(m.s * (x @ m.w) + m.b**2) @ m.v,
         "in place": lambda m, x: torch.tanh((x @ m.w).add_(m.b).mul_(m.s)) @ m.v,
         "a copy in place": masked,
+        "zeros in place": lambda m, x: x.new_zeros(len(x), 7).add_(x @ m.w).tanh() @ m.v,
         "floored": lambda m, x: (x @ torch.div(m.w, 0.1, rounding_mode="floor")) @ m.v,
         "weights on the left": lambda m, x: (m.w.T @ x.unsqueeze(2)).squeeze(-1) @ m.v,
         "addmm, vector": lambda m, x: torch.addmm(m.b, x, m.w).sin() @ m.v[:, 0],
@@ -134,7 +149,8 @@ def own_weights():
 def transformers():
     """Yield names and networks of tokens and patches, of one and of two inputs."""
     tokens = torch.randint(0, 9, (5, 4))
-    yield "embedding", nn.Sequential(nn.Embedding(9, 3, padding_idx=2), *_classifier(12)), (tokens,)
+    layers = nn.Embedding(9, 3, padding_idx=2), nn.Flatten(), nn.Linear(12, 2)
+    yield "embedding", nn.Sequential(*layers), (tokens,)
     w, padded = torch.randn(9, 3), lambda m, t: functional.embedding(t, m.w, padding_idx=-7).mean(1)
     yield "embedding, padding counted from the end", OfFunction(padded, w=w), (tokens,)
     tied = OfFunction(
@@ -142,10 +158,10 @@ def transformers():
         e=nn.Embedding(9, 6),
     )
     yield "tied", tied, (tokens,)
-    yield "vision", VisionTransformer(batch_first=True), (torch.randn(4, 3, 8, 8),)
-    yield "tokens first", VisionTransformer(batch_first=False), (torch.randn(4, 3, 8, 8),)
+    yield "vision", vision_transformer(), (torch.randn(4, 3, 8, 8),)
+    yield "tokens first", vision_transformer(batch_first=False), (torch.randn(4, 3, 8, 8),)
     layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True).eval()
-    yield "encoder", nn.Sequential(layer, *_classifier(18)), (torch.randn(4, 3, 6),)
+    yield "encoder", nn.Sequential(layer, nn.Flatten(), nn.Linear(18, 2)), (torch.randn(4, 3, 6),)
     cross = OfFunction(
         lambda m, q, k: m.head(m.same(m.other(q, k, k)[0], q, q)[0].mean(1)),
         other=nn.MultiheadAttention(6, 3, kdim=4, vdim=4, batch_first=True, add_bias_kv=True),
@@ -155,31 +171,26 @@ def transformers():
     yield "two inputs", cross, (torch.randn(4, 3, 6), torch.randn(4, 5, 4))
 
 
-def _classifier(inputs):
-    return nn.Flatten(), nn.Linear(inputs, 2)
+def vision_transformer(*, batch_first=True):
+    """Return patches, a class token, positions and a block of attention with a scaled branch."""
 
+    def forward(m, x):
+        z = m.patches(x).flatten(2).transpose(1, 2)
+        z = torch.cat([m.token.expand(len(x), -1, -1), z], dim=1) + m.positions
+        y = m.norm(z)
+        y = y if batch_first else y.transpose(0, 1)
+        y = m.attention(y, y, y, need_weights=not batch_first)[0]
+        z = z + m.scale * (y if batch_first else y.transpose(0, 1))
+        return m.head((z + m.mlp(z))[:, 0])
 
-class VisionTransformer(nn.Module):
-    """Patches, a class token, positions, blocks of attention with scaled branches."""
-
-    def __init__(self, *, batch_first):
-        super().__init__()
-        self.patches = nn.Conv2d(3, 8, 4, 4)
-        self.token = nn.Parameter(torch.randn(1, 1, 8))
-        self.positions = nn.Parameter(torch.randn(1, 5, 8))
-        self.norms = nn.ModuleList([nn.LayerNorm(8), nn.RMSNorm(8)])
-        self.attention = nn.MultiheadAttention(8, 2, batch_first=batch_first)
-        self.scale = nn.Parameter(torch.randn(8))
-        self.mlp = nn.Sequential(nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8))
-        self.head = nn.Linear(8, 3)
-        self.batch_first = batch_first
-
-    def forward(self, x):
-        z = self.patches(x).flatten(2).transpose(1, 2)
-        z = torch.cat([self.token.expand(len(x), -1, -1), z], dim=1) + self.positions
-        y = self.norms[0](z)
-        y = y if self.batch_first else y.transpose(0, 1)
-        y = self.attention(y, y, y, need_weights=not self.batch_first)[0]
-        z = z + self.scale * (y if self.batch_first else y.transpose(0, 1))
-        z = z + self.mlp(self.norms[1](z))
-        return self.head(z[:, 0])
+    return OfFunction(
+        forward,
+        patches=nn.Conv2d(3, 8, 4, 4),
+        token=torch.randn(1, 1, 8),
+        positions=torch.randn(1, 5, 8),
+        norm=nn.LayerNorm(8),
+        attention=nn.MultiheadAttention(8, 2, batch_first=batch_first),
+        scale=torch.randn(8),
+        mlp=nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8)),
+        head=nn.Linear(8, 3),
+    )

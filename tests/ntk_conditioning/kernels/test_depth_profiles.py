@@ -12,26 +12,23 @@ from ntk_conditioning.networks.activations import Activation
 from tests.ntk_conditioning.references import erf_layer, relu_angles
 
 
-def on_sphere(n: int, d: int, seed: int = 0) -> np.ndarray:
-    x = np.random.default_rng(seed).standard_normal((n, d))
-    return x / np.linalg.norm(x, axis=1)[:, None]
-
-
 def close_pair(theta: float) -> np.ndarray:
     return np.array([[1.0, 0.0], [math.cos(theta), math.sin(theta)]])
 
 
-@pytest.mark.parametrize("name", ["relu", "erf", "normrelu", "normalized_gelu"])
+@pytest.mark.parametrize("name", ["relu", "erf", "linear", "normrelu", "normalized_gelu"])
 def test_one_pass_is_the_recursion_of_every_depth(name):
-    x = on_sphere(12, 4)
-    upper = np.triu_indices(12, 1)
-    depths = [0, 1, 3, 9]
+    """Also of nearly opposite samples, with their digits."""
+    x = np.random.default_rng(0).standard_normal((12, 4))
+    x[2:4] = -x[:2] + [[1e-2], [1e-7]] * x[2:4]
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    upper, depths = np.triu_indices(12, 1), [0, 1, 3, 9]
     for found in along_depth(x, depths=reversed(depths), activation=name):
         assert found.depth == depths.pop(0)
         layer = infinite.InfiniteNetwork(x, depth=found.depth, activation=name)
         for kernel, correlations in ((layer.nngp, found.nngp), (layer.ntk, found.ntk)):
             error = np.abs(kernel[upper] / kernel[0, 0] - correlations.pairs).max()
-            assert error <= 2 * correlations.error < 1e-11
+            assert error <= 2 * correlations.error < (1e-11 if "norm" in name else 1e-12)
     assert depths == []
 
 
@@ -87,14 +84,3 @@ def test_layers_that_are_too_steep_to_integrate_are_refused():
     steep = Activation("steep", lambda z: (1e5 * z).tanh(), lambda z: 1e5 / (1e5 * z).cosh() ** 2)
     with pytest.raises(infinite.UnresolvedKernelError, match=r"^steep .* scale the data"):
         list(along_depth(np.eye(2), depths=[1], activation=steep))
-
-
-@pytest.mark.parametrize("gap", [1e-2, 1e-7])
-@pytest.mark.parametrize("name", ["relu", "erf", "linear"])
-def test_nearly_opposite_samples_keep_their_digits(name, gap):
-    x = on_sphere(2, 3)
-    x[1] = -x[0] + gap * x[1]
-    x /= np.linalg.norm(x, axis=1)[:, None]
-    for found in along_depth(x, depths=[1, 3], activation=name):
-        k = infinite.ntk(x, depth=found.depth, activation=name)
-        assert abs(k[0, 1] / k[0, 0] - found.ntk.pairs[0]) <= 2 * found.ntk.error < 1e-12

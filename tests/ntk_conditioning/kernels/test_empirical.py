@@ -1,35 +1,23 @@
 """The layer-wise kernel is the product of explicit Jacobians, and behaves like a kernel."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.func import jacrev, vmap
 
+from benchmarks.memory import STATUS, peak
 from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Products, factor_bytes, panel_rows
-from ntk_conditioning.networks.mlp import MLP, NotLinearError, forward, linear_embedding_map
+from ntk_conditioning.networks.mlp import NotLinearError, linear_embedding_map
+from ntk_conditioning.networks.modules import MlpModule
 from ntk_conditioning.spectra.condition_numbers import conditioning, conditioning_from_factor
 from tests.ntk_conditioning.gradients import float32_products, inputs, network, precisions
+from tests.ntk_conditioning.kernels.networks_to_differentiate import jacobian
 
 # Two float64 routes to one sum of some thousand products.
 REL = 1e-12
-
-
-def explicit_jacobian(mlp, x):
-    """Return the gradients (n, p) by reverse differentiation of each output: slow and obvious."""
-
-    def output(weights, row):
-        return forward(MLP(weights, mlp.activation), row.unsqueeze(0)).squeeze(0)
-
-    layers = vmap(jacrev(output), in_dims=(None, 0))(mlp.weights, x)
-    return torch.cat([layer.reshape(len(x), -1) for layer in layers], dim=1)
 
 
 def assert_same_kernel(k, expected):
@@ -48,14 +36,15 @@ def assert_same_kernel(k, expected):
 def test_both_kernels_are_products_of_explicit_jacobians(n, n2, tile, panel, depth, activation):
     mlp, x, x2 = network(4, depth=depth, activation=activation), inputs(n, 4), inputs(n2, 4, seed=2)
     options = {"tile": tile, "memory": 2 * panel * factor_bytes(mlp, mlp.dtype)}
-    jacobian, jacobian2 = explicit_jacobian(mlp, x), explicit_jacobian(mlp, x2)
+    module = MlpModule(mlp.weights, mlp.activation)
+    j, j2 = (jacobian(module, (rows,)).squeeze(1) for rows in (x, x2))
     last = slice(-mlp.weights[-1].numel(), None)  # of which the NNGP kernel is made
     for kernel, part in ((empirical.ntk, slice(None)), (empirical.nngp, last)):
         k = kernel(mlp, x, **options)
         assert torch.equal(k, k.T)
-        assert_same_kernel(k, jacobian[:, part] @ jacobian[:, part].T)
+        assert_same_kernel(k, j[:, part] @ j[:, part].T)
         k = kernel(mlp, x, x2, **options)
-        assert_same_kernel(k, jacobian[:, part] @ jacobian2[:, part].T)
+        assert_same_kernel(k, j[:, part] @ j2[:, part].T)
 
 
 def test_a_caller_who_allows_less_precision_gets_the_same_kernel(monkeypatch):
@@ -99,33 +88,20 @@ def test_a_kernel_that_rounding_decides_is_refused():
             empirical.ntk(mlp.to(torch.float32), x.float(), *columns)
 
 
-PEAK = """if True:
-    import sys
-    from pathlib import Path
-    import torch
-    from benchmarks.memory import resident
-    from ntk_conditioning.kernels import empirical
-    from tests.ntk_conditioning.gradients import inputs, network
-    n, width, memory = map(int, sys.argv[1:])
-    torch.set_num_threads(1)
+def wide_kernel(n, width, memory):
+    """Return what computes a kernel, after libraries are loaded."""
     mlp, x = network(depth=5, width=width), inputs(n)
-    empirical.ntk(mlp, x[:300], tile=256, memory=1)  # loads libraries
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is what is resident now, see proc(5)
-    before = resident("VmRSS")
-    k = empirical.ntk(mlp, x, tile=256, memory=memory)
-    print(resident("VmHWM") - before)
-"""
+    empirical.ntk(mlp, x[:300], tile=256, memory=1)
+    return lambda: empirical.ntk(mlp, x, tile=256, memory=memory)
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak")
+@pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells the peak")
 def test_peak_memory_is_the_kernel_and_what_gradients_may_take():
     """All gradients at once would take 80 MB beside a kernel of 50 MB; here they may take 20."""
     n, width, memory = 2500, 400, 20_000_000
     row_bytes = factor_bytes(network(depth=5, width=width), torch.float64)
     assert 256 < panel_rows(n, row_bytes=row_bytes, memory=memory, least=256) < n / 8
-    command = [sys.executable, "-c", PEAK, *map(str, (n, width, memory))]
-    path = {"PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": "1"}
-    growth = int(subprocess.check_output(command, env=path))
+    growth = peak(wide_kernel, n, width, memory, threads=1).growth
     # 16 MB hold what one panel needs while it is computed, a tile, and gaps in the heap. The
     # growth was found to be 77 MB, with one panel of all samples 171 MB.
     assert 8 * n**2 < growth < 1.6 * 8 * n**2 + 16_000_000

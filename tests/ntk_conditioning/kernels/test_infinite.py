@@ -8,8 +8,6 @@ import sys
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 from scipy import stats
 
 from ntk_conditioning.angles.pairs import ZeroRowError
@@ -35,6 +33,14 @@ def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray
 
 def to_float(matrix: mpmath.matrix) -> np.ndarray:
     return np.array(matrix.tolist(), dtype=np.float64)
+
+
+def exact_degrees(kernel, n):
+    angles = np.zeros((n, n))
+    for i, j in itertools.combinations(range(n), 2):
+        cosine = kernel[i, j] / mpmath.sqrt(kernel[i, i] * kernel[j, j])
+        angles[i, j] = mpmath.degrees(mpmath.acos(cosine))
+    return angles
 
 
 @pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-13)])
@@ -76,18 +82,28 @@ def test_gradients_have_norm_squared_l_plus_1_and_linear_ones_the_angles_of_inpu
         np.testing.assert_allclose(linear, inputs, rtol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["erf", "normalized_relu"])
-def test_unequal_norms_are_right_and_near_duplicates_keep_their_digits(name):
-    x = samples(5, 4, spread=1.0)
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("depth", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("branch_scale", "bias_scale"), [(None, 0.0), (None, 0.1), (1.0, 0.0), (0.5, 0.3), (0.0, 0.1)]
+)
+def test_unequal_norms_and_near_duplicates_have_the_kernels_of_60_digits(
+    name, depth, branch_scale, bias_scale
+):
+    """Plain, biased and residual networks."""
+    x, scales = samples(5, 4, spread=1.0), {"branch_scale": branch_scale, "bias_scale": bias_scale}
     x[1] = (1 + 3e-6) * (x[0] + 1e-6 * x[2])
     with mpmath.workdps(60):
-        k = infinite_kernels(x, 3, LAYERS[name])[1]
-        angle = float(mpmath.acos(k[0, 1] / mpmath.sqrt(k[0, 0] * k[1, 1])))
-    expected, found = to_float(k), infinite.ntk(x, depth=3, activation=name)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * expected.max())
-    # the variances' difference keeps 10 digits
-    angles = infinite.gradient_angles(x, depth=3, activation=name)
-    assert angles[0, 1] == pytest.approx(angle, rel=1e-8)
+        exact = infinite_kernels(x, depth, LAYERS[name], **scales)
+        degrees = exact_degrees(exact[1], 5)
+    for kernel, expected in zip((infinite.nngp, infinite.ntk), map(to_float, exact), strict=True):
+        k = kernel(x, depth=depth, activation=name, **scales)
+        np.testing.assert_allclose(k, expected, rtol=0, atol=1e-13 * expected.max())
+        np.testing.assert_array_equal(k, k.T)
+    if branch_scale is None and not bias_scale:
+        angles = np.degrees(infinite.gradient_angles(x, depth=depth, activation=name))
+        # the variances' difference keeps 10 digits
+        np.testing.assert_allclose(angles, degrees + degrees.T, rtol=1e-8)
 
 
 def plain_ntk(x: np.ndarray, name: str) -> np.ndarray:
@@ -109,25 +125,6 @@ def plain_ntk(x: np.ndarray, name: str) -> np.ndarray:
     return k
 
 
-rows = st.integers(0, 2**32 - 1).map(lambda seed: samples(7, 4, seed=seed, spread=1.0))
-depths = st.integers(0, 6)
-
-
-@given(x=rows, name=st.sampled_from(["relu", "leaky_relu-0.2", "linear", "erf"]), depth=depths)
-@example(x=samples(4, 4, spread=1.0), name="selu", depth=2)
-def test_kernels_are_symmetric_positive_and_have_the_cosines_of_the_angles(x, name, depth):
-    layer = InfiniteNetwork(x, depth=depth, activation=name)
-    for k in (layer.ntk, layer.nngp):
-        np.testing.assert_array_equal(k, k.T)
-        eigenvalues = np.linalg.eigvalsh(k)
-        assert eigenvalues[0] >= -1e-14 * eigenvalues[-1]
-    angles, norms = infinite.gradient_angles(x, depth=depth, activation=name), np.diag(layer.ntk)
-    np.testing.assert_array_equal(angles, angles.T)
-    np.testing.assert_array_equal(np.diag(angles), 0)
-    cosines = layer.ntk / np.sqrt(np.outer(norms, norms))
-    np.testing.assert_allclose(np.cos(angles), cosines, rtol=0, atol=1e-14)
-
-
 @pytest.mark.parametrize("name", ["relu", "selu"])
 def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
     x = samples(8, 4, spread=0.5)
@@ -147,19 +144,14 @@ def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
             np.testing.assert_allclose(getattr(block, kernel), expected[:3, 3:], **close)
 
 
-def brute_force(x, depth, name):
-    angles = infinite.gradient_angles(x, depth=depth, activation=name)
-    pairs = itertools.combinations(range(len(x)), 2)
-    return min((float(angles[i, j]), i, j) for i, j in pairs)
-
-
 def assert_brute_force(x, depth, name, *, rel=1e-12):
     """Compare the smallest angle with that of all pairs."""
     found = infinite.min_angle(x, depth=depth, activation=name)
-    angle, i, j = brute_force(x, depth, name)
-    assert (found.i, found.j) == (i, j)
+    angles = infinite.gradient_angles(x, depth=depth, activation=name)
+    angles[np.tril_indices(len(x))] = math.inf
+    assert (found.i, found.j) == np.unravel_index(angles.argmin(), angles.shape)
     # norms that differ by rounding are taken as equal
-    assert found.angle == pytest.approx(angle, rel=rel, abs=1e-14)
+    assert found.angle == pytest.approx(angles.min(), rel=rel, abs=1e-14)
     assert found.duplicates == 0
 
 
@@ -195,22 +187,16 @@ HARD = {
     "low contrast, norms": with_norms(CONTRAST, 1e-3),
     "12 decades": samples(60, 8) * 10 ** np.random.default_rng(1).uniform(-6, 6, (60, 1)),
     "two clusters": samples(2, 5)[np.arange(100) % 2] + 1e-9 * samples(100, 5, seed=2),
+    # There the angle between gradients need not grow with that between inputs.
+    "beyond 90 degrees": np.eye(6) - 1 / 6 + 1e-3 * samples(6, 6),
 }
 
 
-@pytest.mark.parametrize(("name", "depth"), [("relu", 0), ("relu", 5), ("erf", 2)])
+@pytest.mark.parametrize(("name", "depth"), [("relu", 0), ("relu", 5), ("linear", 2), ("erf", 2)])
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_cases_have_the_brute_force_minimum(kind, name, depth, monkeypatch):
     monkeypatch.setattr(infinite, "TILE", 25)
     assert_brute_force(HARD[kind], depth, name)
-
-
-@pytest.mark.parametrize("name", ["relu", "linear", "erf"])
-def test_only_angles_beyond_90_degrees(name):
-    """There the angle between gradients need not grow with that between inputs."""
-    x = np.vstack([np.eye(6) - 1 / 6, -0.2 * np.eye(6)[:1] - 0.01])[1:]
-    found = infinite.min_angle(x, depth=2, activation=name)
-    assert found.angle == pytest.approx(brute_force(x, 2, name)[0], rel=1e-12)
 
 
 def test_duplicates_are_counted_and_excluded_on_request():
@@ -218,10 +204,13 @@ def test_duplicates_are_counted_and_excluded_on_request():
     x[[4, 9]], x[8] = x[2], x[3]
     found = infinite.min_angle(x, depth=2, activation="relu")
     assert (found.angle, found.i, found.j, found.duplicates) == (0, 2, 4, 4)
-    angle, i, j = brute_force(x[kept], 2, "relu")
+    alone = infinite.min_angle(x[kept], depth=2, activation="relu")
     found = infinite.min_angle(x, depth=2, activation="relu", exclude_duplicates=True)
-    assert found.angle == pytest.approx(angle, rel=1e-12)
-    assert (found.i, found.j, found.duplicates) == (kept[i], kept[j], 4)
+    assert found.angle == pytest.approx(alone.angle, rel=1e-12)
+    assert (found.i, found.j, found.duplicates) == (kept[alone.i], kept[alone.j], 4)
+    for rows in ([0], [2, 4, 9]):
+        with pytest.raises(SamplesError, match="1 different samples have no pair"):
+            infinite.min_angle(x[rows], depth=1, activation="relu", exclude_duplicates=True)
 
 
 @pytest.mark.parametrize("tile", [1, 3, 8])
@@ -251,14 +240,6 @@ def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
     assert_brute_force(x, depth, absolute, rel=1e-12 if slope else 1e-8)
 
 
-def exact_degrees(kernel, n):
-    angles = np.zeros((n, n))
-    for i, j in itertools.combinations(range(n), 2):
-        cosine = kernel[i, j] / mpmath.sqrt(kernel[i, i] * kernel[j, j])
-        angles[i, j] = mpmath.degrees(mpmath.acos(cosine))
-    return angles
-
-
 def assert_within_its_error(found, angles, *, error):
     """Check an angle against those of all pairs in degrees, an upper triangle."""
     i, j = np.triu_indices(len(angles), 1)
@@ -275,9 +256,8 @@ def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
         erf = exact_degrees(infinite_kernels(x, 2, LAYERS["erf"])[1], 5)
         relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2), 5)
     for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
-        assert_within_its_error(
-            infinite.min_angle(x, depth=2, activation=name), angles, error=error
-        )
+        found = infinite.min_angle(x, depth=2, activation=name)
+        assert_within_its_error(found, angles, error=error)
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
@@ -351,12 +331,6 @@ def test_what_is_not_resolved_or_beyond_the_range_is_refused(function, name, sca
         x[rows] *= scale
         with pytest.raises(UnresolvedKernelError, match=rf"^{name} at depth 2: .*; scale the data"):
             function(x, depth=2, activation=name)
-
-
-@pytest.mark.parametrize("n", [1, 4])
-def test_one_sample_has_no_pair(n):
-    with pytest.raises(SamplesError, match="1 different samples have no pair"):
-        infinite.min_angle(np.ones((n, 3)), depth=1, activation="relu", exclude_duplicates=True)
 
 
 def test_closed_forms_need_no_torch():

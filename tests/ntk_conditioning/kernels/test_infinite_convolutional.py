@@ -132,17 +132,13 @@ def test_patches_of_zeros_know_of_kinks():
     sigma, kink = activations.get("normrelu-1"), 1
     scale, offset = activations.normrelu_constants(kink)
     x = np.zeros((2, 1, 1, 9))
-    x[0, 0, 0, 0], x[1, 0, 0, 8] = 2, 3
+    x[0, 0, 0, 0], x[1, 0, 0, 8] = 2, 3  # reach two patches each, with means of squares 4/9 and 1
 
-    def mean(q: float) -> float:
-        s = math.sqrt(q)
-        above = (
-            s * stats.norm.pdf(kink / s) - kink * stats.norm.sf(kink / s) if q else max(-kink, 0)
-        )
+    def mean(s: float) -> float:  # of σ(s z)
+        above = s * stats.norm.pdf(kink / s) - kink * stats.norm.sf(kink / s)
         return scale * (above + offset)
 
-    left, right = [4 / 9] * 2 + [0] * 7, [0] * 7 + [1.0] * 2
-    expected = np.mean([mean(a) * mean(b) for a, b in zip(left, right, strict=True)])
-    assert kernels(x, depths=[1], activation=sigma)[0].nngp[0, 1] == pytest.approx(
-        expected, rel=1e-12
-    )
+    zero = scale * offset
+    expected = (2 * mean(2 / 3) * zero + 2 * zero * mean(1) + 5 * zero * zero) / 9
+    (found,) = kernels(x, depths=[1], activation=sigma)
+    assert found.nngp[0, 1] == pytest.approx(expected, rel=1e-12)

@@ -17,7 +17,7 @@ WIDTHS = {"conv": 64, "conv_pool": 64}
 @pytest.mark.parametrize(
     ("model", "activation"),
     [
-        ("mlp", "erf"),
+        *(("mlp", name) for name in ("erf", "tanh", "selu", "normrelu")),
         ("mlp_bias", "relu"),
         ("residual_mlp", "relu"),
         ("residual_mlp_scaled", "erf"),
@@ -42,9 +42,8 @@ def test_networks_tend_to_their_limit(model, activation):
             options = {"d": 32, "image": IMAGE, "outputs": 1, "dtype": torch.float64}
             network = make_network(model, rng, **size, **options)
         found.append(ntk(network, seen).numpy())
-    (limit,) = infinite_models.ntks(
-        model, x, image=IMAGE, depths=[2], activation=activation
-    ).values()
+    limits = infinite_models.ntks(model, x, image=IMAGE, depths=[2], activation=activation)
+    (limit,) = limits.values()
     error = np.std(found, axis=0, ddof=1) / np.sqrt(NETWORKS)
     assert (error < 0.05 * limit.max()).all(), "an experiment that can tell"
     assert (np.abs(np.mean(found, axis=0) - limit) < 4 * error + 2 / width * limit.max()).all()

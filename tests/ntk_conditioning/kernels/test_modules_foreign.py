@@ -15,7 +15,7 @@ from ntk_conditioning import ntk
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from tests.ntk_conditioning.gradients import network
-from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction, jacobian, kernel
+from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction, assert_right
 
 X = torch.linspace(-1, 1, 15, dtype=torch.float64).view(5, 3).sin()
 TOKENS = torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
@@ -30,13 +30,6 @@ def refused():
     except UserError as error:
         refusal = str(error)
     assert "\n" not in refusal
-
-
-def assert_right(k, model, x, *, rel=1e-12):
-    """Require the kernel of the model's gradients by autograd, one sample at a time."""
-    j = jacobian(model, (x,))
-    expected = kernel(j, j, "full")
-    assert (k - expected).abs().max() <= rel * expected.abs().max()
 
 
 def layers(inputs=3):
@@ -80,7 +73,7 @@ SUMS, MEANS = (partial(embedded, nn.EmbeddingBag, mode=mode) for mode in ("sum",
     ],
 )
 def test_kernels_are_right(model, plain, x):
-    assert_right(ntk(model(), x, outputs="full"), plain(), x)
+    assert_right(ntk(model(), x, outputs="full"), plain(), x, outputs="full")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +89,7 @@ def test_kernels_are_right(model, plain, x):
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:Sparse CSR")
 def test_kernels_are_right_or_refused(model, x):
     with refused():
-        assert_right(ntk(model(), x(), outputs="full"), layers(), X)
+        assert_right(ntk(model(), x(), outputs="full"), layers(), X, outputs="full")
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -109,17 +102,14 @@ def test_autocast_does_not_reach_the_kernel_or_is_refused(inside):
     with refused():
         with torch.autocast("cpu", torch.bfloat16, enabled=not inside):
             k = ntk(model, X.float(), outputs="full")
-        assert_right(k, layers(), X, rel=1e-5)  # of float32
+        assert_right(k, layers(), X, outputs="full", rel=1e-5)  # of float32
 
 
 ERRORS = [(each, False) for each in (IndexError, AssertionError, TypeError, ValueError)]
 ERRORS += [(IndexError, True), (RuntimeError, True)]
 
 
-@pytest.mark.parametrize(
-    ("error", "late"),
-    ERRORS,
-)
+@pytest.mark.parametrize(("error", "late"), ERRORS)
 def test_an_error_of_the_module_is_one_line(error, late):
     """Also a late one, which the first samples do not have."""
 

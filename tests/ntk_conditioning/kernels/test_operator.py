@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import aslinearoperator, eigsh
 from scipy.stats import norm
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -15,44 +15,19 @@ from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.spectra.condition_numbers import KernelError
 from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
+    OfFunction,
     convolutions,
     normalisations,
     own_weights,
     transformers,
 )
 
-F64 = torch.float64
+pytestmark = pytest.mark.usefixtures("double")
 
 
-class Attention(nn.Module):
-    """Returns a dictionary, as models of language do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layer = {"dim_feedforward": 12, "dropout": 0.0, "batch_first": True}
-        self.layer, self.head = nn.TransformerEncoderLayer(8, 2, **layer), nn.Linear(8, 3)
-
-    def forward(self, x):
-        return {"logits": self.head(self.layer(x).mean(1)), "input": x}
+NETWORKS = [convolutions, normalisations, own_weights, transformers]
 
 
-class InPlace(nn.Linear):
-    """Adds to zeros, as `torch.func.vmap` cannot."""
-
-    def forward(self, x):
-        total = x.new_zeros(len(x), self.out_features)
-        total += super().forward(x)
-        return total.tanh()
-
-
-def in_place():
-    yield "in place", InPlace(4, 2), (torch.randn(5, 4),)
-
-
-NETWORKS = [convolutions, normalisations, own_weights, transformers, in_place]
-
-
-@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("networks", NETWORKS, ids=lambda f: f.__name__)
 def test_products_are_those_with_the_kernel(networks):
     for name, model, x in networks():
@@ -70,13 +45,13 @@ def test_products_are_those_with_the_kernel(networks):
 
 
 def test_one_of_several_results_is_picked_and_some_parameters_are_selected():
-    model = Attention().double().eval()
-    x = torch.randn(6, 3, 8, dtype=F64)
-    only_logits = nn.Module()
-    only_logits.model, only_logits.forward = model, lambda x: model(x)["logits"]
+    """Of a dictionary, as models of language return it."""
+    x, parts = torch.randn(6, 8), {"body": nn.Linear(8, 4), "head": nn.Linear(4, 3)}
+    model = OfFunction(lambda m, x: {"logits": m.head(m.body(x).tanh()), "input": x}, **parts)
+    only_logits = OfFunction(lambda m, x: m.model(x)["logits"], model=model)
     k = ntk_operator(model, x, output="logits", parameters="head.*")
     kernel = ntk(only_logits, x, parameters="model.head.*")
-    v = torch.randn(6, dtype=F64)
+    v = torch.randn(6)
     torch.testing.assert_close(k @ v, kernel @ v, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
     with pytest.raises(OutputsError, match="a dict without 'loss'"):
@@ -85,33 +60,29 @@ def test_one_of_several_results_is_picked_and_some_parameters_are_selected():
 
 def test_solvers_of_scipy_and_torch_take_it():
     mlp = init_mlp(5, depth=2, width=16, activation="relu", generator=np.random.default_rng(0))
-    x = torch.randn(40, 5, dtype=F64)
+    x = torch.randn(40, 5)
     largest = torch.linalg.eigvalsh(ntk(mlp, x))[-1]
     k = ntk_operator(mlp, x)
     assert eigsh(k, k=1, return_eigenvectors=False) == pytest.approx(largest.item(), rel=1e-10)
-    found, _ = torch.lobpcg(k.as_tensor(), X=torch.randn(40, 1, dtype=F64))
+    found, _ = torch.lobpcg(k.as_tensor(), X=torch.randn(40, 1))
     assert found.item() == pytest.approx(largest.item(), rel=1e-6)
-
-
-class Checkpointed(nn.Sequential):
-    """Runs again in the backward pass, as `torch.func` cannot."""
-
-    def forward(self, x):
-        return checkpoint(super().forward, x, use_reentrant=False)
 
 
 @pytest.mark.parametrize("outputs", ["sum", "mean_of_kernels", "full"])
 def test_what_torch_func_cannot_is_multiplied_sample_by_sample(outputs, caplog):
-    x, tokens = torch.randn(5, 3, dtype=F64), torch.randint(0, 5, (5, 2))
+    """As layers that run again in the backward pass."""
+    x, tokens = torch.randn(5, 3), torch.randint(0, 5, (5, 2))
+    layers = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+    again = OfFunction(lambda m, x: checkpoint(m.layers, x, use_reentrant=False), layers=layers)
     bag = nn.Sequential(nn.EmbeddingBag(5, 3, mode="mean"), nn.Linear(3, 2))
-    for model, given in ((Checkpointed(nn.Linear(3, 4), nn.Tanh()), x), (bag, tokens)):
-        kernel = ntk(model.double(), given, outputs=outputs)
+    for model, given in ((again, x), (bag, tokens)):
+        kernel = ntk(model, given, outputs=outputs)
         caplog.clear()
         k = ntk_operator(model, given, outputs=outputs)
         assert [record.getMessage()[:41] for record in caplog.records] == [
             "samples are differentiated one by one, wh"
         ]
-        v = torch.randn(len(kernel), 2, dtype=F64)
+        v = torch.randn(len(kernel), 2)
         torch.testing.assert_close(k @ v, kernel @ v, rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
 
@@ -120,22 +91,16 @@ def test_modules_without_forward_mode_are_differentiated_twice_backward(monkeypa
     def without(*_):
         raise NotImplementedError("no forward mode")
 
-    model, x = (
-        nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 1)).double(),
-        torch.randn(9, 5),
-    )
-    x, v = x.double(), torch.randn(9, dtype=F64)
+    model = nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 1))
+    x, v = torch.randn(9, 5), torch.randn(9)
     monkeypatch.setattr("ntk_conditioning.kernels.operator.jvp", without)
     torch.testing.assert_close(ntk_operator(model, x) @ v, ntk(model, x) @ v)
 
 
 def test_samples_that_mix_are_refused():
-    class Centred(nn.Linear):
-        def forward(self, x):
-            return super().forward(x - x.mean(0))
-
-    with pytest.raises(MixedSamplesError, match="the Centred mixes samples"):
-        ntk_operator(Centred(3, 1), torch.randn(5, 3))
+    centred = OfFunction(lambda m, x: m.layer(x - x.mean(0)), layer=nn.Linear(3, 1))
+    with pytest.raises(MixedSamplesError, match=r"^layer mixes samples"):
+        ntk_operator(centred, torch.randn(5, 3))
     with pytest.raises(OutputsError, match="the sum of the outputs is constant"):
         ntk_operator(nn.Sequential(nn.Linear(3, 4), nn.Softmax(1)), torch.randn(5, 3))
 
@@ -147,17 +112,11 @@ def test_kernels_without_a_spectrum_are_refused_in_a_line(entry, words):
         condition(k)
 
 
-class Dense:
-    """A kernel that is there, with an operator's methods."""
-
-    def __init__(self, k):
-        self.k, self.shape, self.dtype = k, k.shape, k.dtype
-
-    def __matmul__(self, v):
-        return self.k @ v
-
-    def trace(self):
-        return float(np.trace(self.k))
+def dense(k):
+    """Return a kernel that is there as an operator."""
+    operator = aslinearoperator(k)
+    operator.trace = k.trace
+    return operator
 
 
 def test_bounds_hold_in_all_of_100_seeds_and_intervals_cover_in_95():
@@ -167,7 +126,7 @@ def test_bounds_hold_in_all_of_100_seeds_and_intervals_cover_in_95():
     frobenius, kappa = np.linalg.norm(k), eigenvalues[-1] / eigenvalues[0]
     covered = shares = 0.0
     for seed in range(100):
-        found = condition_operator(Dense(k), probes=6, steps=16, seed=seed)
+        found = condition_operator(dense(k), probes=6, steps=16, seed=seed)
         top = found.lambda_max * (1 + 1e-12)
         assert found.lambda_max <= eigenvalues[-1] * (1 + 1e-12) <= top + found.lambda_max_error
         assert found.kappa_bound <= kappa
@@ -181,7 +140,7 @@ def test_bounds_hold_in_all_of_100_seeds_and_intervals_cover_in_95():
 
 def test_the_largest_eigenvalue_is_known_up_to_the_residual_of_its_vector():
     """After one step, of two eigenvalues 2 and 1, that is √((2 - λ)(λ - 1))."""
-    found = condition_operator(Dense(np.diag([2.0, 1.0])), probes=2, steps=1)
+    found = condition_operator(dense(np.diag([2.0, 1.0])), probes=2, steps=1)
     square = (2 - found.lambda_max) * (found.lambda_max - 1)
     assert found.lambda_max_error == pytest.approx(square**0.5, rel=1e-9)
 

@@ -11,13 +11,6 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 
 
-def drawn(x, *, depth: int, width: int, activation: str, networks: int) -> np.ndarray:
-    size = {"depth": depth, "width": width, "activation": activation}
-    rngs = [np.random.default_rng(seed) for seed in range(networks)]
-    mlps = [init_mlp(x.shape[1], **size, generator=rng) for rng in rngs]
-    return np.stack([ntk(mlp, torch.from_numpy(x)).numpy() for mlp in mlps])
-
-
 # more samples than units, or than dimensions, too: factors have other shapes then
 @pytest.mark.parametrize(
     ("name", "depth", "width", "n", "d"),
@@ -27,10 +20,10 @@ def test_kernels_have_the_distribution_of_networks(name, depth, width, n, d):
     """Of their largest and smallest eigenvalue, an entry, and the logarithm of their trace."""
     x = np.random.default_rng(7).standard_normal((n, d))
     x /= np.linalg.norm(x, axis=1)[:, None]
-    size = {"depth": depth, "width": width, "networks": 1000}
-    rng = np.random.default_rng(1)
-    ours = sampled_ntks(x, **size, activation=activations.get(name), generator=rng)
-    theirs = drawn(x, **size, activation=name)
+    size = {"depth": depth, "width": width, "activation": activations.get(name)}
+    ours = sampled_ntks(x, **size, networks=1000, generator=np.random.default_rng(1))
+    mlps = (init_mlp(d, **size, generator=np.random.default_rng(seed)) for seed in range(1000))
+    theirs = np.stack([ntk(mlp, torch.from_numpy(x)).numpy() for mlp in mlps])
     numbers = [
         lambda k: np.linalg.eigvalsh(k)[:, -1],
         lambda k: np.linalg.eigvalsh(k)[:, 0],

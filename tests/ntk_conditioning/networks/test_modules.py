@@ -27,15 +27,13 @@ def images(n: int, image=SMALL) -> Tensor:
 
 
 BY_MODULES = [name for name in MODELS if name != "mlp"]
-#: Layers with weights at depth 3.
-LAYERS = {"residual_mlp": 5, "vit": 1 + 3 * 6 + 1}
 
 
 @pytest.mark.parametrize("name", BY_MODULES)
-def test_sizes_are_those_of_the_networks(name):
+def test_sizes_are_those_of_the_networks_and_all_weights_are_trained(name):
     """Counted here by hooks at every layer with weights; an odd image, for strides and patches."""
     image, family = (9, 7, 2), MODELS[name].family
-    for depth in (4, 14) if family == "resnet" else (3,):
+    for depth in (2, 4, 14) if family == "resnet" else (1, 3):
         model = network(name, depth, 4, image=image, outputs=5)
         counts = []  # weights, multiply-adds and units of a layer
 
@@ -52,7 +50,13 @@ def test_sizes_are_those_of_the_networks(name):
             products += depth * 2 * (5 * 4) ** 2 * 4  # queries with keys, shares of values
         sizes_here = (expected.weights, expected.products, expected.units)
         assert sizes_here == (weights, products, units - 5)
-        assert len(counts) == LAYERS.get(family, depth + (family != "resnet"))
+        layers = {"residual_mlp": depth + 2, "vit": 1 + 6 * depth + 1, "resnet": depth}
+        assert len(counts) == layers.get(family, depth + 1)
+        f, u = model.train()(images(3, image))
+        assert (f.shape, len(u)) == ((3, 5), 3)
+        (f * torch.arange(5)).sum().backward()
+        reached = [parameter.grad.any() for parameter in model.parameters()]
+        assert all(reached) or "fixup" in name  # whose classifier begins at zero
 
 
 @pytest.mark.parametrize("activation", ["normrelu", "relu"])
@@ -113,17 +117,6 @@ def test_a_seed_gives_one_network_and_torchs_generator_is_left_alone():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("name", BY_MODULES)
-def test_the_shallowest_networks_are_trained(name):
-    depth = 2 if MODELS[name].family == "resnet" else 1
-    model = network(name, depth, 4)
-    f, u = model(images(3))
-    assert (f.shape, len(u)) == ((3, 10), 3)
-    (f * torch.arange(10)).sum().backward()
-    reached = [parameter.grad.any() for parameter in model.parameters()]
-    assert all(reached) or "fixup" in name  # whose classifier begins at zero
-
-
 def by_hand(name: str, x: Tensor, weights: dict[str, Tensor], gain: float) -> Tensor:
     """Return the outputs of depth 2 of networks in the NTK parameterisation, by their formulas."""
     sigma, (first, second, third, *rest) = nn.functional.relu, weights.values()
@@ -173,15 +166,10 @@ def test_attention_is_that_of_torch():
     u = torch.randn(2, 20, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     ours = model.body[3].branch[1]
     theirs = nn.MultiheadAttention(8, 4, batch_first=True, dtype=torch.float64)
+    theirs.out_proj = ours.output
     layers = ours.query, ours.key, ours.value
-    theirs.load_state_dict(
-        {
-            "in_proj_weight": torch.cat([layer.weight for layer in layers]),
-            "in_proj_bias": torch.cat([layer.bias for layer in layers]),
-            "out_proj.weight": ours.output.weight,
-            "out_proj.bias": ours.output.bias,
-        }
-    )
+    theirs.in_proj_weight.data = torch.cat([layer.weight for layer in layers])
+    theirs.in_proj_bias.data = torch.cat([layer.bias for layer in layers])
     torch.testing.assert_close(ours(u), theirs(u, u, u)[0], rtol=1e-12, atol=1e-12)
 
 

@@ -40,39 +40,37 @@ def tried(path: Path, image=None) -> None:
 
 # What stands below the def, or a file of its own -> how its line goes on after the file's name.
 MISTAKES = {
-    "def other(): pass": ": build() is not there; write def build(*, depth, width, activation,",
-    "def build(depth, width): pass": ": build() takes other arguments (got an unexpected keyword",
-    "raise ValueError('a\\nb') # def ": ": line 1: ValueError: a b",
+    "def other(): pass": "build() is not there; write def build(*, depth, width, activation,",
+    "def build(depth, width): pass": "build() takes other arguments (got an unexpected keyword",
+    "raise ValueError('a\\nb') # def ": "line 1: ValueError: a b",
     "    return nn.Linear(shape, outputs)": (
-        ": build() fails at depth 2, width 8, shape (64,): line 6: TypeError: "
+        "build() fails at depth 2, width 8, shape (64,): line 6: TypeError: "
     ),
-    "    return 1": ": build() returns a int, and not a torch.nn.Module",
-    "    return nn.Flatten()": ": build() returns a module without weights to train",
-    "    return nn.Linear(shape[0], outputs)": ": build() gives other weights each time: draw all",
-    LINEAR
-    + "    return nn.Sequential(nn.Conv2d(1, 1, 3), network)": ": build() gives other weights",
+    "    return 1": "build() returns a int, and not a torch.nn.Module",
+    "    return nn.Flatten()": "build() returns a module without weights to train",
+    "    return nn.Linear(shape[0], outputs)": "build() gives other weights each time: draw all",
+    LINEAR + "    return nn.Sequential(nn.Conv2d(1, 1, 3), network)": "build() gives other weights",
     LINEAR + "    network.weight.data *= np.random.rand()\n    return network": (
-        ": build() gives other weights each time: draw all from generator, or begin with "
-        "torch.manual_seed(generator.initial_seed())"
+        "build() gives other weights each time: draw all from generator, or begin with torch.manual"
     ),
     "    torch.manual_seed(0)\n    return nn.Linear(shape[0], outputs)": (
-        ": build() gives the same weights for every seed"
+        "build() gives the same weights for every seed"
     ),
     LINEAR
     + "    return nn.Sequential(network, nn.Linear(1, 1))[:1].append(nn.Unflatten(1, (1, 3)))": (
-        ": build() gives a network whose outputs for 2 samples are (2, 1, 3); with outputs=3 they"
+        "build() gives a network whose outputs for 2 samples are (2, 1, 3); with outputs=3 they"
     ),
     LINEAR + "    return nn.Sequential(nn.Unflatten(1, (2, 32)), network)": (
-        ": build() gives a network that fails on 2 samples of shape (64,): RuntimeError"
+        "build() gives a network that fails on 2 samples of shape (64,): RuntimeError"
     ),
     LINEAR + "    return nn.Sequential(nn.Flatten(0), nn.Unflatten(0, (2, 64)), network)": (
-        ": build() gives a network that fails on 3 samples of shape (64,): RuntimeError"
+        "build() gives a network that fails on 3 samples of shape (64,): RuntimeError"
     ),
     LINEAR + "    network.weight.data.log_()\n    return network": (
-        ": build() draws weights that are not finite: weight"
+        "build() draws weights that are not finite: weight"
     ),
     LINEAR + "    return nn.Sequential(network, nn.Dropout())": (
-        ": build() gives a network whose outputs differ from one call to the next, as with dropout"
+        "build() gives a network whose outputs differ from one call to the next, as with dropout"
     ),
 }
 
@@ -83,7 +81,7 @@ def test_a_mistake_is_one_line(tmp_path, body):
     with pytest.raises(UserError) as caught:
         tried(path)
     (line,) = str(caught.value).splitlines()
-    assert line.startswith(f"{path}{MISTAKES[body]}")
+    assert line.startswith(f"{path}: {MISTAKES[body]}")
 
 
 def test_torchs_usual_initialisation_can_be_kept(tmp_path):
