@@ -51,7 +51,8 @@ MISTAKES = {
     "    return nn.Linear(shape[0], outputs)": "build() gives other weights each time: draw all",
     LINEAR + "    return nn.Sequential(nn.Conv2d(1, 1, 3), network)": "build() gives other weights",
     LINEAR + "    network.weight.data *= np.random.rand()\n    return network": (
-        "build() gives other weights each time: draw all from generator, or begin with torch.manual"
+        "build() gives other weights each time: draw all from generator, or begin with "
+        "torch.manual_seed(generator.initial_seed())"
     ),
     "    torch.manual_seed(0)\n    return nn.Linear(shape[0], outputs)": (
         "build() gives the same weights for every seed"
