@@ -11,6 +11,13 @@ from torch.nn import functional
 from ntk_conditioning.networks import activations
 
 
+def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray:
+    """Return rows of norm about 1, times e^(±spread)."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d)) / np.sqrt(d)
+    return rows * np.exp(rng.uniform(-spread, spread, (n, 1)))
+
+
 def kernel(eigenvalues, *, seed=1):
     """Return a symmetric matrix of about these eigenvalues, in random directions."""
     n = len(eigenvalues)

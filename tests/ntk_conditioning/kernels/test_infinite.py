@@ -20,15 +20,9 @@ from tests.ntk_conditioning.references import (
     exact_extremes,
     exact_gram,
     infinite_kernels,
+    samples,
     theorem_4_4,
 )
-
-
-def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray:
-    """Return rows of norm about 1, times e^(±spread)."""
-    rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((n, d)) / math.sqrt(d)
-    return rows * np.exp(rng.uniform(-spread, spread, (n, 1)))
 
 
 def to_float(matrix: mpmath.matrix) -> np.ndarray:
