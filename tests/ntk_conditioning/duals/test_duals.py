@@ -19,10 +19,10 @@ from ntk_conditioning.networks.activations import Activation
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 
 
-def cosine_distances(layer, theta: float) -> tuple[float, float]:
-    """Return w' and h of the first and second sample of a dual at one angle."""
-    w = np.full((1, 1), 2 * math.sin(theta / 2) ** 2)
-    next_w, h = layer.cosine_distances(slice(0, 1), slice(1, 2), w, np.full((1, 1), theta))
+def cosine_distances(layer, theta: float, first=0) -> tuple[float, float]:
+    """Return w' and h of the ``first`` and the second sample of a dual at one angle."""
+    w, angle = np.full((1, 1), 2 * math.sin(theta / 2) ** 2), np.full((1, 1), theta)
+    next_w, h = layer.cosine_distances(slice(first, first + 1), slice(1, 2), w, angle)
     return next_w.item(), h.item()
 
 
@@ -61,11 +61,8 @@ def piecewise_distances(terms, q, theta):
 
         def distance(terms):
             # where v, given u, is at a kink, to within some sin θ
-            layers = [
-                k / roots[1] / mpmath.cos(angle) + step * mpmath.sin(angle)
-                for _, k, _ in terms
-                for step in (-40, -8, -2, 0, 2, 8, 40)
-            ]
+            steps = [step * mpmath.sin(angle) for step in (-40, -8, -2, 0, 2, 8, 40)]
+            layers = [k / roots[1] / mpmath.cos(angle) + s for _, k, _ in terms for s in steps]
             edges, edges2 = ([k / root for _, k, _ in terms] for root in roots)
             product = integral(
                 lambda z: value(terms, roots[0] * z) * mean_value(terms, z), *edges, *layers
@@ -221,7 +218,5 @@ def test_errors_at_the_ends_of_a_range_of_norms_are_told(monkeypatch):
     monkeypatch.setattr(quadrature, "MAX_VARIANCES", 20)
     sine = Activation("sine", lambda z: (4 * z).sin(), lambda z: 4 * (4 * z).cos())
     layer = QuadratureDual(sine, np.exp([0.26, 2.748]))
-    w = np.full((1, 1), 1 - math.cos(2.5))
-    found = layer.cosine_distances(slice(1, 2), slice(1, 2), w, np.full((1, 1), 2.5))[0]
-    assert abs(found - 1) < layer.error  # 1 up to 1e-20
+    assert abs(cosine_distances(layer, 2.5, first=1)[0] - 1) < layer.error  # 1 up to 1e-20
     assert layer.error > 0.01

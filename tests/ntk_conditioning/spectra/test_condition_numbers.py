@@ -80,13 +80,12 @@ def test_factor_agrees_with_its_kernel_and_a_narrow_one_has_zeros_by_structure(p
     singular = np.linalg.svd(f, compute_uv=False)
     ratio = (singular[0] / singular[-1]) ** 2
     assert found.kappa_nonzero == pytest.approx(ratio, abs=0, rel=1e-12)
-    atol = 20 * EPS * by_kernel.lambda_max
+    atol = 20 * EPS * by_kernel.lambda_max if p < 20 else 0
     np.testing.assert_allclose(found.eigenvalues, by_kernel.eigenvalues, rtol=1e-8, atol=atol)
     if p < 20:
         assert (found.lambda_min, found.kappa) == (0.0, None)
-        return
-    np.testing.assert_allclose(found.eigenvalues, by_kernel.eigenvalues, rtol=1e-8)
-    assert found.kappa == pytest.approx(by_kernel.kappa, abs=0, rel=100 * EPS * by_kernel.kappa)
+    else:
+        assert found.kappa == pytest.approx(by_kernel.kappa, abs=0, rel=100 * EPS * by_kernel.kappa)
 
 
 ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
