@@ -25,17 +25,13 @@ def pair(delta: float) -> np.ndarray:
     return x
 
 
-def one(activation: str, depth: int, x: np.ndarray, *, finite: bool = True) -> Problem:
-    return Problem(activation, depth, 0, 0.0, x, network(activation, depth) if finite else None)
-
-
 @pytest.mark.parametrize("delta", [0.3, 1e-4, 1e-9])
 @pytest.mark.parametrize(("activation", "depth"), [("linear", 0), ("linear", 2), ("relu", 2)])
 def test_the_reference_of_a_finite_network_is_that_of_its_gradients(activation, depth, delta):
-    x = pair(delta)
+    x, mlp = pair(delta), network(activation, depth)
     with mpmath.workdps(60):
-        expected = kappa_2x2(exact_ntk(network(activation, depth), x))
-        found = precision.reference(one(activation, depth, x))
+        expected = kappa_2x2(exact_ntk(mlp, x))
+        found = precision.reference(Problem(activation, depth, 0, 0.0, x, mlp))
         assert abs(found / expected - 1) < mpmath.mpf(10) ** -35
 
 
@@ -46,7 +42,7 @@ def test_the_reference_at_infinite_width_is_that_of_theorem_4_4(depth, delta):
     with mpmath.workdps(100):
         k, cosine = exact_gram(x), 1 - theorem_4_4(x, depth)[0, 1]
         k[0, 1] = k[1, 0] = cosine * mpmath.sqrt(k[0, 0] * k[1, 1])
-        found = precision.reference(one("relu", depth, x, finite=False))
+        found = precision.reference(Problem("relu", depth, 0, 0.0, x, None))
         assert abs(found / kappa_2x2(k) - 1) < mpmath.mpf(10) ** -20
 
 
@@ -54,7 +50,7 @@ def test_problems_that_have_no_kappa_are_refused():
     with pytest.raises(ProblemError, match="5 samples in 4 dimensions"):
         next(precision.problems(samples=5, dim=4, width=3, depths=[0], seeds=[1], points=2))
     with pytest.raises(ProblemError, match="singular"):
-        precision.reference(one("linear", 0, pair(0.0)))
+        precision.reference(Problem("linear", 0, 0, 0.0, pair(0.0), network("linear", 0)))
 
 
 @pytest.fixture(scope="module")

@@ -172,6 +172,7 @@ def test_what_cannot_be_judged_is_named():
     for model, rules, message in (
         ("mlp", FINAL, "fig3/digits/mlp/relu/2: .* training kernels lacks it"),
         ("fc", {}, "its experiment has no criterion"),
+        ("fc", BY_ACCURACY, "no test samples"),
     ):
         with pytest.raises(SelectionError, match=message):
             select_rates(training({(1, 0.1): [2.0, 1.0]}, model=model), NO_KERNELS, rules)
