@@ -7,7 +7,9 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
+import torch
 from scipy import special
+from torch.nn import functional
 
 from ntk_conditioning.duals import quadrature
 from ntk_conditioning.duals.closed_forms import dual
@@ -74,37 +76,24 @@ def piecewise_distances(terms, q, theta):
         return distance(terms), distance([(c * p, k, p - 1) for c, k, p in terms if p])
 
 
-def bent(name, function, derivative, kinks):
-    return Activation(name, function, derivative, kinks=kinks)
+def bent(function, kinks, terms):
+    """Return one of torch's functions as an activation, beside its terms."""
+    derivative = torch.func.grad(lambda z: function(z).sum())
+    return Activation(function.__name__, function, derivative, kinks=kinks), terms
 
 
-HARD_TANH = (
-    bent("hardtanh", lambda z: z.clamp(-1, 1), lambda z: (z.abs() < 1).to(z), (1, -1)),
-    piecewise(-1, 0, [(-1, 1), (1, -1)]),
-)
-SHRINK = (
-    bent("shrink", lambda z: z - z.clamp(-0.5, 0.5), lambda z: (z.abs() > 0.5).to(z), (-0.5, 0.5)),
-    piecewise(0.5, 1, [(-0.5, -1), (0.5, 1)]),
-)
-HARD_SWISH = (
-    bent(
-        "hardswish",
-        lambda z: z * (z + 3).clamp(0, 6) / 6,
-        lambda z: ((2 * z + 3) / 6).where(z.abs() < 3, (z > 0).to(z)),
-        (-3, 3),
-    ),
-    piecewise(0, 0, [(-3, -0.5), (3, -0.5)], bends=[(-3, 1 / 6), (3, -1 / 6)]),
-)
+def hat(z):
+    return 2 - (z - 0.5).abs()
+
+
+HARD_TANH = bent(functional.hardtanh, (1, -1), piecewise(-1, 0, [(-1, 1), (1, -1)]))
+SHRINK = bent(functional.softshrink, (-0.5, 0.5), piecewise(0.5, 1, [(-0.5, -1), (0.5, 1)]))
+BENDS = piecewise(0, 0, [(-3, -0.5), (3, -0.5)], bends=[(-3, 1 / 6), (3, -1 / 6)])
+HARD_SWISH = bent(functional.hardswish, (-3, 3), BENDS)
 PIECEWISE_LINEAR = [
     HARD_TANH,
-    (
-        bent("relu6", lambda z: z.clamp(0, 6), lambda z: ((z > 0) & (z < 6)).to(z), (6,)),
-        piecewise(0, 0, [(0, 1), (6, -1)]),
-    ),
-    (
-        bent("hat", lambda z: 2 - (z - 0.5).abs(), lambda z: -(z - 0.5).sign(), (0.5,)),
-        piecewise(1.5, 1, [(0.5, -2)]),
-    ),
+    bent(functional.relu6, (6,), piecewise(0, 0, [(0, 1), (6, -1)])),
+    bent(hat, (0.5,), piecewise(1.5, 1, [(0.5, -2)])),
     *(
         (activations.normrelu(kink), piecewise(scale * offset, 0, [(kink, scale)]))
         for kink in (-1.5975, -0.25, 2)
