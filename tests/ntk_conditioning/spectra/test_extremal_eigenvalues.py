@@ -220,7 +220,6 @@ def test_nothing_of_the_kernels_size_is_allocated_by_small_tiles(monkeypatch, ra
         monkeypatch.setattr(module, "upper_tiles", lambda n, _: upper_tiles(n, 64))
     k = of_rank(600, rank)
     require_agreement(extreme_conditioning(k), conditioning(k))
-
     peaks = []
     for overwrite in (False, True):
         tracemalloc.start()
@@ -231,22 +230,18 @@ def test_nothing_of_the_kernels_size_is_allocated_by_small_tiles(monkeypatch, ra
     assert peaks[1] < 0.25 * k.nbytes
 
 
+CLOSE = np.geomspace(1e-14, 1e-3, 200)
 CROWDED = {  # where Lanczos cannot tell eigenvectors apart
-    "smallest": lambda: np.diag(1 + np.geomspace(1e-12, 1e6, 300)),
-    "largest": lambda: kernel(
-        np.r_[np.geomspace(1, 1e3, 100), 1e6 * (1 - np.geomspace(1e-14, 1e-3, 200))]
-    ),
-    "above the floor": lambda: kernel(
-        np.r_[np.zeros(50), 1 + np.geomspace(1e-14, 1e-3, 200), np.geomspace(2, 1e6, 50)]
-    ),
+    "smallest": np.diag(1 + np.geomspace(1e-12, 1e6, 300)),
+    "largest": kernel(np.r_[np.geomspace(1, 1e3, 100), 1e6 * (1 - CLOSE)]),
+    "above the floor": kernel(np.r_[np.zeros(50), 1 + CLOSE, np.geomspace(2, 1e6, 50)]),
 }
 
 
 @BOTH
-@pytest.mark.parametrize("name", CROWDED)
-def test_crowded_eigenvalues_are_found_by_the_whole_spectrum(name, condition, caplog, monkeypatch):
+@pytest.mark.parametrize("k", CROWDED.values(), ids=CROWDED)
+def test_crowded_eigenvalues_are_found_by_the_whole_spectrum(k, condition, caplog, monkeypatch):
     monkeypatch.setattr(extremal_eigenvalues, "MOST_RESTARTS", 20)  # all take seconds
-    k = CROWDED[name]()
     assert condition(k) == conditioning(k)
     (line,) = caplog.messages
     assert line.startswith("n = 300: extreme eigenvalues are too close")
@@ -258,7 +253,7 @@ def test_crowded_eigenvalues_are_found_by_the_whole_spectrum(name, condition, ca
         (on_torch, of_rank(23, 11), "a kernel of 23 samples without full rank"),
         (
             extreme_conditioning,
-            CROWDED["largest"]().astype(np.float32),
+            CROWDED["largest"].astype(np.float32),
             "the whole spectrum of a kernel of 300",
         ),
     ],
