@@ -7,7 +7,9 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
+import torch
 from scipy import special
+from torch.nn import functional
 
 from ntk_conditioning.duals import quadrature
 from ntk_conditioning.duals.closed_forms import dual
@@ -19,10 +21,10 @@ from ntk_conditioning.networks.activations import Activation
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 
 
-def cosine_distances(layer, theta: float) -> tuple[float, float]:
-    """Return w' and h of the first and second sample of a dual at one angle."""
-    w = np.full((1, 1), 2 * math.sin(theta / 2) ** 2)
-    next_w, h = layer.cosine_distances(slice(0, 1), slice(1, 2), w, np.full((1, 1), theta))
+def cosine_distances(layer, theta: float, first=0) -> tuple[float, float]:
+    """Return w' and h of the ``first`` and the second sample of a dual at one angle."""
+    w, angle = np.full((1, 1), 2 * math.sin(theta / 2) ** 2), np.full((1, 1), theta)
+    next_w, h = layer.cosine_distances(slice(first, first + 1), slice(1, 2), w, angle)
     return next_w.item(), h.item()
 
 
@@ -61,11 +63,8 @@ def piecewise_distances(terms, q, theta):
 
         def distance(terms):
             # where v, given u, is at a kink, to within some sin θ
-            layers = [
-                k / roots[1] / mpmath.cos(angle) + step * mpmath.sin(angle)
-                for _, k, _ in terms
-                for step in (-40, -8, -2, 0, 2, 8, 40)
-            ]
+            steps = [step * mpmath.sin(angle) for step in (-40, -8, -2, 0, 2, 8, 40)]
+            layers = [k / roots[1] / mpmath.cos(angle) + s for _, k, _ in terms for s in steps]
             edges, edges2 = ([k / root for _, k, _ in terms] for root in roots)
             product = integral(
                 lambda z: value(terms, roots[0] * z) * mean_value(terms, z), *edges, *layers
@@ -77,37 +76,24 @@ def piecewise_distances(terms, q, theta):
         return distance(terms), distance([(c * p, k, p - 1) for c, k, p in terms if p])
 
 
-def bent(name, function, derivative, kinks):
-    return Activation(name, function, derivative, kinks=kinks)
+def bent(function, kinks, terms):
+    """Return one of torch's functions as an activation, beside its terms."""
+    derivative = torch.func.grad(lambda z: function(z).sum())
+    return Activation(function.__name__, function, derivative, kinks=kinks), terms
 
 
-HARD_TANH = (
-    bent("hardtanh", lambda z: z.clamp(-1, 1), lambda z: (z.abs() < 1).to(z), (1, -1)),
-    piecewise(-1, 0, [(-1, 1), (1, -1)]),
-)
-SHRINK = (
-    bent("shrink", lambda z: z - z.clamp(-0.5, 0.5), lambda z: (z.abs() > 0.5).to(z), (-0.5, 0.5)),
-    piecewise(0.5, 1, [(-0.5, -1), (0.5, 1)]),
-)
-HARD_SWISH = (
-    bent(
-        "hardswish",
-        lambda z: z * (z + 3).clamp(0, 6) / 6,
-        lambda z: ((2 * z + 3) / 6).where(z.abs() < 3, (z > 0).to(z)),
-        (-3, 3),
-    ),
-    piecewise(0, 0, [(-3, -0.5), (3, -0.5)], bends=[(-3, 1 / 6), (3, -1 / 6)]),
-)
+def hat(z):
+    return 2 - (z - 0.5).abs()
+
+
+HARD_TANH = bent(functional.hardtanh, (1, -1), piecewise(-1, 0, [(-1, 1), (1, -1)]))
+SHRINK = bent(functional.softshrink, (-0.5, 0.5), piecewise(0.5, 1, [(-0.5, -1), (0.5, 1)]))
+BENDS = piecewise(0, 0, [(-3, -0.5), (3, -0.5)], bends=[(-3, 1 / 6), (3, -1 / 6)])
+HARD_SWISH = bent(functional.hardswish, (-3, 3), BENDS)
 PIECEWISE_LINEAR = [
     HARD_TANH,
-    (
-        bent("relu6", lambda z: z.clamp(0, 6), lambda z: ((z > 0) & (z < 6)).to(z), (6,)),
-        piecewise(0, 0, [(0, 1), (6, -1)]),
-    ),
-    (
-        bent("hat", lambda z: 2 - (z - 0.5).abs(), lambda z: -(z - 0.5).sign(), (0.5,)),
-        piecewise(1.5, 1, [(0.5, -2)]),
-    ),
+    bent(functional.relu6, (6,), piecewise(0, 0, [(0, 1), (6, -1)])),
+    bent(hat, (0.5,), piecewise(1.5, 1, [(0.5, -2)])),
     *(
         (activations.normrelu(kink), piecewise(scale * offset, 0, [(kink, scale)]))
         for kink in (-1.5975, -0.25, 2)
@@ -221,7 +207,5 @@ def test_errors_at_the_ends_of_a_range_of_norms_are_told(monkeypatch):
     monkeypatch.setattr(quadrature, "MAX_VARIANCES", 20)
     sine = Activation("sine", lambda z: (4 * z).sin(), lambda z: 4 * (4 * z).cos())
     layer = QuadratureDual(sine, np.exp([0.26, 2.748]))
-    w = np.full((1, 1), 1 - math.cos(2.5))
-    found = layer.cosine_distances(slice(1, 2), slice(1, 2), w, np.full((1, 1), 2.5))[0]
-    assert abs(found - 1) < layer.error  # 1 up to 1e-20
+    assert abs(cosine_distances(layer, 2.5, first=1)[0] - 1) < layer.error  # 1 up to 1e-20
     assert layer.error > 0.01

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import factorial
 
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
@@ -21,12 +22,9 @@ def cosine_after(layer, rho):
 
 
 def relu_squares() -> np.ndarray:
-    """Return a_k² of ReLU from the power series of its dual (Daniely et al. 2016, Table 1)."""
-    squares = np.zeros(65)
-    squares[:2] = 1 / (2 * math.pi), 1 / 4
-    for j in range(32):  # (1/2π) binom(2j, j) / (4^j (2j+1) (2j+2)) ρ^(2j+2)
-        squares[2 * j + 2] = math.comb(2 * j, j) / 4**j / (2 * j + 1) / (2 * j + 2) / (2 * math.pi)
-    return squares
+    """Return a_k² of ReLU: from k = 2 on it is (φ(0) He_{k-2}(0))² / k!."""
+    polynomials = np.polynomial.hermite_e.hermevander(0.0, 62)[0]
+    return np.r_[1 / (2 * math.pi), 1 / 4, polynomials**2 / (2 * math.pi) / factorial(K[2:])]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import torch
 import ntk_conditioning
 from ntk_conditioning import condition
 from ntk_conditioning.spectra.condition_numbers import (
+    EPS,
     KernelError,
     conditioning,
     conditioning_from_factor,
@@ -16,17 +17,8 @@ from ntk_conditioning.spectra.condition_numbers import (
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from tests.ntk_conditioning.references import exact_extremes, kernel
 
-EPS = float(np.finfo(np.float64).eps)
 
-
-def test_kappa_of_a_deficient_kernel_is_missing():
-    found = conditioning(np.diag([1.0, 0.5, 1e-16]))
-    assert (found.kappa, found.numerical_rank) == (None, 2)
-    assert found.lambda_min == pytest.approx(1e-16, abs=0, rel=1e-9)
-
-
-def of_factor(k, entry_error):
-    assert entry_error == 0
+def of_factor(k, **_):
     return conditioning_from_factor(np.sqrt(k))
 
 
@@ -55,8 +47,10 @@ def test_kappa_is_withheld_where_its_error_may_exceed_1(find, entry_error, ratio
             assert found.kappa_error < 1
 
 
-def test_effective_rank_counts_equal_eigenvalues():
-    assert conditioning(np.diag([3.0] * 5 + [0.0] * 4)).effective_rank == pytest.approx(5)
+def test_a_deficient_kernel_has_no_kappa_and_an_effective_rank():
+    found = conditioning(np.diag([3.0] * 5 + [1e-16] * 4))
+    assert (found.kappa, found.numerical_rank, found.effective_rank) == (None, 5, pytest.approx(5))
+    assert found.lambda_min == pytest.approx(1e-16, abs=0, rel=1e-9)
     entropy = 0.75 * math.log(4 / 3) + 0.25 * math.log(4)
     assert conditioning(np.diag([3.0, 1.0])).effective_rank == pytest.approx(math.exp(entropy))
 
@@ -86,13 +80,12 @@ def test_factor_agrees_with_its_kernel_and_a_narrow_one_has_zeros_by_structure(p
     singular = np.linalg.svd(f, compute_uv=False)
     ratio = (singular[0] / singular[-1]) ** 2
     assert found.kappa_nonzero == pytest.approx(ratio, abs=0, rel=1e-12)
-    atol = 20 * EPS * by_kernel.lambda_max
+    atol = 20 * EPS * by_kernel.lambda_max if p < 20 else 0
     np.testing.assert_allclose(found.eigenvalues, by_kernel.eigenvalues, rtol=1e-8, atol=atol)
     if p < 20:
         assert (found.lambda_min, found.kappa) == (0.0, None)
-        return
-    np.testing.assert_allclose(found.eigenvalues, by_kernel.eigenvalues, rtol=1e-8)
-    assert found.kappa == pytest.approx(by_kernel.kappa, abs=0, rel=100 * EPS * by_kernel.kappa)
+    else:
+        assert found.kappa == pytest.approx(by_kernel.kappa, abs=0, rel=100 * EPS * by_kernel.kappa)
 
 
 ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
@@ -116,13 +109,10 @@ ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
     ],
 )
 def test_what_is_no_kernel_is_refused_in_one_line(k, problem):
-    for find in (
-        conditioning,
-        extreme_conditioning,
-        lambda k: extreme_conditioning(torch.from_numpy(k)),
-    ):
+    tensor = torch.from_numpy(k)
+    for find, a in ((conditioning, k), (extreme_conditioning, k), (extreme_conditioning, tensor)):
         with pytest.raises(KernelError, match=problem) as caught:
-            find(k)
+            find(a)
         assert "\n" not in str(caught.value)
 
 
@@ -166,27 +156,15 @@ def test_errors_of_the_smallest_kernels_contain_what_the_solver_is_off_by():
         assert found.lambda_max_error == pytest.approx(8 * EPS * found.lambda_max, abs=0, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [300, 700])
-def test_errors_of_larger_kernels_contain_it_too(n):
-    """LAPACK was seen to be off by 12 to 23 roundings of the largest eigenvalue, n + 1."""
-    found = conditioning(np.ones((n, n)) + np.eye(n))
-    assert abs(found.lambda_max - (n + 1)) <= found.lambda_max_error
-    assert abs(found.lambda_min - 1) <= found.lambda_min_error
-
-
 def test_a_tensor_gives_the_numbers_of_its_spectrum():
     k = np.diag([5.0, 2.0, 1.0])
     assert condition(torch.from_numpy(k).requires_grad_()) == conditioning(k)
 
 
 def test_what_is_not_resolved_is_said():
-    numbers = condition(np.diag([4.0, 2.0, 0.0]).astype(np.float32))
-    assert numbers.kappa is None
-    assert "not resolved, 2 above the floor" in repr(numbers)
-    assert "rank 2 of 3" in repr(numbers)
-    assert "float32" in repr(numbers)
-    words = repr(condition(np.diag([1.0] * 19 + [6e-15])))  # may be off by more than itself
-    assert words.startswith("kappa is not resolved, 1.667e+14 above the floor; rank 20 of 20")
+    words = repr(condition(np.diag([4.0, 2.0, 0.0]).astype(np.float32)))
+    assert words.startswith("kappa is not resolved, 2 above the floor; rank 2 of 3; ")
+    assert words.endswith("(float32)")
 
 
 def test_of_a_large_kernel_the_extremes_are_found_and_the_kernel_is_kept():

@@ -3,9 +3,10 @@
 import mpmath
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 
 from ntk_conditioning.spectra.spikes import spike_and_bulk
+from ntk_conditioning.theory.sphere import unit_rows as unit
 
 
 def distances(x):
@@ -13,41 +14,30 @@ def distances(x):
     return pdist(x, "sqeuclidean") / 2
 
 
-def unit(x):
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
-
-
 @pytest.mark.parametrize("closeness", [0.0, 0.9])
 def test_eigenvalues_are_those_of_the_kernel_and_of_the_centred_one(closeness):
     rng = np.random.default_rng(0)
     x = unit(closeness * np.eye(30)[0] + (1 - closeness) * unit(rng.standard_normal((20, 30))))
     k = x @ x.T
-    found = spike_and_bulk(distances(x))
-    expected = np.linalg.eigvalsh(k)
-    assert found.lambda_max == pytest.approx(expected[-1])
-    assert found.lambda_2 == pytest.approx(expected[-2])
-    assert found.lambda_min == pytest.approx(expected[0])
-    assert found.kappa == pytest.approx(expected[-1] / expected[0])
-    centring = np.eye(20) - 1 / 20
-    bulk = np.linalg.eigvalsh(centring @ k @ centring)  # the first is 0, of the mean direction
-    assert found.bulk_max == pytest.approx(bulk[-1])
-    assert found.bulk_min == pytest.approx(bulk[1])
-    assert found.bulk_kappa == pytest.approx(bulk[-1] / bulk[1])
+    found, centring = spike_and_bulk(distances(x)), np.eye(20) - 1 / 20
+    low, *_, second, high = np.linalg.eigvalsh(k)
+    numbers = found.lambda_max, found.lambda_2, found.lambda_min, found.kappa
+    assert numbers == pytest.approx((high, second, low, high / low))
+    _, low, *_, high = np.linalg.eigvalsh(centring @ k @ centring)  # 0 along the mean direction
+    numbers = found.bulk_max, found.bulk_min, found.bulk_kappa
+    assert numbers == pytest.approx((high, low, high / low))
 
 
 def test_close_samples_keep_the_digits_that_entries_lose():
     """Distances of 1e-12, of which a kernel's entries keep four digits."""
-    rng = np.random.default_rng(1)
-    far = distances(unit(rng.standard_normal((6, 9)))) * 1e-12
+    far = distances(unit(np.random.default_rng(1).standard_normal((6, 9)))) * 1e-12
     found = spike_and_bulk(far)
     with mpmath.workdps(40):
-        k = mpmath.eye(6)
-        for value, (i, j) in zip(far, zip(*np.triu_indices(6, 1), strict=True), strict=True):
-            k[int(i), int(j)] = k[int(j), int(i)] = 1 - mpmath.mpf(float(value))
-        exact = [float(value) for value in sorted(mpmath.eigsy(k, eigvals_only=True))]
-    assert found.lambda_min == pytest.approx(exact[0], rel=1e-12)
-    assert found.lambda_min_error < 1e-2 * exact[0]
-    assert found.kappa == pytest.approx(exact[-1] / exact[0], rel=1e-12)
+        k = mpmath.ones(6) - mpmath.matrix(squareform(far).tolist())
+        low, *_, high = sorted(map(float, mpmath.eigsy(k, eigvals_only=True)))
+    assert found.lambda_min == pytest.approx(low, rel=1e-12)
+    assert found.lambda_min_error < 1e-2 * low
+    assert found.kappa == pytest.approx(high / low, rel=1e-12)
 
 
 def test_errors_contain_what_those_of_the_entries_do():

@@ -47,9 +47,8 @@ def test_the_bound_of_proposition_2_2_is_attained_by_the_vector_of_its_proof(dis
     norms = np.linalg.norm(b, axis=1)
     angle = math.acos(b[0] @ b[1] / norms.prod())
     v = norms[::-1] * [1, -1]
-    assert theory.lambda_min_bound(*norms, angle) == pytest.approx(
-        v @ b @ b.T @ v / (v @ v), rel=1e-9
-    )
+    attained = v @ b @ b.T @ v / (v @ v)
+    assert theory.lambda_min_bound(*norms, angle) == pytest.approx(attained, rel=1e-9)
 
 
 @pytest.mark.parametrize("angle", [-1e-9, 3.2, math.nan])

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import squareform
 
-from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.infinite import InfiniteNetwork
 from ntk_conditioning.kernels.interpolated_kernels import ntk_distances, tables
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.phase_diagram import RandomPlace, measure
+from ntk_conditioning.theory.sphere import SHAPES
 
 
 def random_place(rng: np.random.Generator) -> tuple[RandomPlace, str, int]:
-    shape = str(rng.choice(["uniform", "equicorrelated", "two_clusters", "power_law"]))
-    n = int(rng.integers(16, 97))
+    shape, n = str(rng.choice([*SHAPES])), int(rng.integers(16, 97))
     d = max(3, round(n / np.exp(rng.uniform(np.log(1 / 16), np.log(16)))))
     # closer samples lose, in the other code, digits that the map keeps
     parameter = 1 - 10 ** rng.uniform(-4, 0) if shape != "power_law" else rng.uniform(0.2, 2)
@@ -27,21 +27,17 @@ def random_place(rng: np.random.Generator) -> tuple[RandomPlace, str, int]:
 def test_the_map_is_right_at_random_places():
     rng, resolved = np.random.default_rng(24), 0
     for number in range(40):
-        place, name, depth = random_place(rng)
+        where = place, name, depth = random_place(rng)
         sigma = activations.get(name)
         [row] = measure(place, sigma, tables(sigma, [depth]), seed=number)
-        x = place.draw(number).samples
-        kernel = infinite.InfiniteNetwork(x, depth=depth, activation=name).ntk
-        kernel /= kernel[0, 0]
-        eigenvalues = np.linalg.eigvalsh(kernel)
+        network = InfiniteNetwork(place.draw(number).samples, depth=depth, activation=name)
+        low, *_, second, high = np.linalg.eigvalsh(network.ntk / network.ntk[0, 0])
         error = row["lambda_min_error"] + place.n * 1e-13
-        assert row["lambda_max"] == pytest.approx(eigenvalues[-1], rel=1e-10), (place, name, depth)
-        assert row["lambda_2"] == pytest.approx(
-            eigenvalues[-2], abs=error + 1e-10 * eigenvalues[-1]
-        )
-        assert row["lambda_min"] == pytest.approx(eigenvalues[0], abs=error), (place, name, depth)
-        if row["kappa"] is not None and eigenvalues[0] > 1e-9 * eigenvalues[-1]:
-            assert row["kappa"] == pytest.approx(eigenvalues[-1] / eigenvalues[0], rel=1e-3)
+        assert row["lambda_max"] == pytest.approx(high, rel=1e-10), where
+        assert row["lambda_2"] == pytest.approx(second, abs=error + 1e-10 * high), where
+        assert row["lambda_min"] == pytest.approx(low, abs=error), where
+        if row["kappa"] is not None and low > 1e-9 * high:
+            assert row["kappa"] == pytest.approx(high / low, rel=1e-3)
             resolved += 1
     assert resolved > 28
 

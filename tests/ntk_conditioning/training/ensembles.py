@@ -57,11 +57,11 @@ def networks(name, *, image, activation, outputs=3, dtype=torch.float64, **size)
 
 
 def jacobian(network, x):
-    """Return the names of what trains, the Jacobian (n, c, p) by it, and factors of rates (p,)."""
+    """Return the weights that train, the Jacobian (n, c, p) by them, and factors of rates (p,)."""
     parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
     weights = {name: p.detach() for name, p in parameters.items()}
     rows = jacrev(lambda given: functional_call(network, given, x)[0])(weights)
     factor = {p: f for f, group in network.rate_groups().items() for p in group}
     factors = [torch.full((p.numel(),), factor[p], dtype=x.dtype) for p in parameters.values()]
-    flat = [rows[name].reshape(len(x), -1, p.numel()) for name, p in parameters.items()]
-    return [*parameters], torch.cat(flat, dim=2), torch.cat(factors)
+    flat = [each.reshape(*each.shape[:2], -1) for each in rows.values()]  # of scalars, too
+    return weights, torch.cat(flat, dim=2), torch.cat(factors)

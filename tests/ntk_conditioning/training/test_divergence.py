@@ -18,8 +18,8 @@ from tests.support.trainings import after, assert_same, finish
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 DEAD, HEALTHY = 1.0, 0.1
-DATA = Split(*(torch.from_numpy(array[:200]) for array in load_digits(return_X_y=True)))
-DATA = Split(DATA.x.float() / 16, DATA.y)
+X, Y = (torch.from_numpy(array[:200]) for array in load_digits(return_X_y=True))
+DATA = Split(X.float() / 16, Y)
 
 
 def mlp(rates, *, depth=3, width=32, seed=1, data=DATA, **options) -> Ensemble:
@@ -30,8 +30,8 @@ def mlp(rates, *, depth=3, width=32, seed=1, data=DATA, **options) -> Ensemble:
 
 def modules(rates, name="fc", *, depth=3, width=32, **options) -> ModuleEnsemble:
     size = {"image": (8, 8, 1), "depth": depth, "width": width, "outputs": 10}
-    usual = {"epochs": 12, "classes": 10, "dtype": torch.float32}
-    usual["data"] = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
+    data = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
+    usual = {"epochs": 12, "classes": 10, "data": data, "dtype": torch.float32}
     make = networks(name, **size, activation="relu", dtype=torch.float32)
     return ensemble(make, [NetworkSpec(1, rate) for rate in rates], **usual | options)
 
@@ -48,8 +48,7 @@ def test_an_explosion_that_ends_in_death_is_divergence_and_a_mild_rise_is_not(to
     rtol = 1e-4 if together else 0
     np.testing.assert_allclose(trained.metrics["train_loss"][:, 1], losses, rtol)
     # the highest of all steps, not the last
-    peak = trained.state()["peak_loss"][1]
-    assert peak == pytest.approx(losses[:-1].max(), rel=1e-4)
+    assert trained.state()["peak_loss"][1] == pytest.approx(losses[:-1].max(), rel=1e-4)
     # It rises to 5 times the initial one and ends below a quarter of that, which is legal.
     assert 4 < losses.max() / losses[0] < 6
     assert losses[-1] < losses[0] / 4

@@ -23,8 +23,7 @@ from tests.support.rows import plain
 POINT = {"experiment": "fig3", "dataset": "digits", "model": "mlp", "activation": "relu"}
 POINT |= {"depth": 2}
 LABELS = plain("training", **POINT)
-FINAL, TO_LOSS = {"fig3": ("final_loss", 0.1)}, {"fig3": ("epochs_to_loss", 0.1)}
-BY_ACCURACY = {"fig3": ("test_accuracy", 0.1)}
+FINAL, BY_ACCURACY = {"fig3": ("final_loss", 0.1)}, {"fig3": ("test_accuracy", 0.1)}
 NO_KERNELS = tables.from_rows("training_kernels", [])
 NAN = math.nan
 
@@ -36,12 +35,11 @@ def training(curves, accuracy=None, factors=None, **point):
     """
     rows = []
     for (seed, rate), losses in curves.items():
-        lost = np.flatnonzero(np.isnan(losses))
         metrics = {"train_loss": losses}
         metrics |= {"test_accuracy": accuracy[seed, rate]} if accuracy else {}
-        diverged = int(lost[0]) if len(lost) else -1
-        names = {"seed": seed, "relative_rate": rate}
-        names |= {"learning_rate": rate * (factors or {}).get(seed, 1)}
+        diverged = next((epoch for epoch, loss in enumerate(losses) if math.isnan(loss)), -1)
+        learning_rate = rate * (factors or {}).get(seed, 1)
+        names = {"seed": seed, "relative_rate": rate, "learning_rate": learning_rate}
         network = {"steps_per_epoch": 2, "diverged": diverged, "epochs": range(len(losses))}
         rows += curve_rows(LABELS | point | names, **network, metrics=metrics)
     return tables.from_rows("training", rows)
@@ -54,11 +52,6 @@ def kernels(*kappas, **point):
         for s, k in enumerate(kappas, start=1)
     ]
     return tables.from_rows("training_kernels", rows)
-
-
-def best(curves, rules=FINAL):
-    (row,) = select_rates(training(curves), kernels(10.0), rules).to_pylist()
-    return row
 
 
 @pytest.mark.parametrize(
@@ -79,22 +72,15 @@ def test_epochs_to_a_loss_are_interpolated_in_its_logarithm(losses, expected):
 
 
 def test_the_best_rate_by_final_loss():
-    row = best({(1, 0.1): [9, 8, 5], (1, 0.2): [9, 1, 3], (1, 0.4): [9, 7, 4]})
-    expected = dict.fromkeys(("learning_rate", "relative_rate"), 0.2)
-    expected |= {name: LABELS[name] for name in ("rate_unit", "width", "n")}
+    curves = {(1, 0.1): [9, 8, 5], (1, 0.2): [9, 1, 3], (1, 0.4): [9, 7, 4]}
+    (row,) = select_rates(training(curves), kernels(10.0), FINAL).to_pylist()
+    expected = POINT | {name: LABELS[name] for name in ("rate_unit", "width", "n")}
     expected |= {"criterion": "final_loss", "loss_level": 0.1, "edge": "none", "seeds": 1}
     expected |= {"rates": 3, "lowest_rate": 0.1, "highest_rate": 0.4, "epochs": 2}
     expected |= {"diverged_rates": 0, "critical_learning_rate": 1.0, "kappa": pytest.approx(10.0)}
-    losses = ("score", "final_loss_mean", "final_loss_min", "final_loss_max")
-    expected |= dict.fromkeys(losses, 3.0)
-    expected |= {"epochs_to_loss": None, "common_rate": 0.2, "common_loss_mean": 3.0}
-    assert row == POINT | expected
-    # by epochs to a loss it may end higher
-    row = best({(1, 0.1): [1, 0.5, 0.01], (1, 0.2): [1, 0.01, 0.09], (1, 0.4): [1, 2, 3]}, TO_LOSS)
-    expected = {"learning_rate": 0.2, "criterion": "epochs_to_loss", "score": pytest.approx(0.5)}
-    assert expected.items() <= row.items()
-    assert row["final_loss_mean"] == 0.09
-    assert row["epochs_to_loss"] == pytest.approx(0.5)
+    expected |= dict.fromkeys(("learning_rate", "relative_rate", "common_rate"), 0.2)
+    losses = ("score", "final_loss_mean", "final_loss_min", "final_loss_max", "common_loss_mean")
+    assert row == expected | dict.fromkeys(losses, 3.0) | {"epochs_to_loss": None}
 
 
 def test_the_common_rate_is_the_best_of_all_depths_together():
@@ -129,7 +115,7 @@ def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, div
     losses = [(seed, each, x) for each in finals for seed, x in enumerate(finals[each], start=1)]
     curves = {(seed, each): [40.0, final] for seed, each, final in losses}
     for rules in (FINAL, {"fig3": ("epochs_to_loss", 3.5)}):
-        row = best(curves, rules)
+        (row,) = select_rates(training(curves), kernels(10.0), rules).to_pylist()
         assert (row["learning_rate"], row["edge"], row["diverged_rates"]) == (rate, edge, diverged)
         assert (row["lowest_rate"], row["highest_rate"]) == (min(finals), max(finals))
         assert (row["score"] is None) == (row["final_loss_mean"] is None) == (rate is None)
@@ -137,7 +123,6 @@ def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, div
 
 @pytest.mark.parametrize(("kappas", "mean"), [((4.0, 25.0), 10), ((4.0, None), None)])
 def test_the_mean_over_seeds_decides_at_the_same_multiples_of_their_own_rates(kappas, mean):
-    """By steps, 0.1 of seed 1 would be alone, and the best."""
     curves = {(1, 0.1): [9, 1], (2, 0.1): [9, 9], (1, 0.2): [9, 4], (2, 0.2): [9, 5]}
     table = training(curves, factors={1: 2, 2: 4})
     (row,) = select_rates(table, kernels(*kappas), FINAL).to_pylist()
@@ -160,6 +145,10 @@ def test_every_network_has_a_row_by_its_experiments_rule_in_any_order_of_rows():
     rates = select_rates(table, known, rules)
     rows = [(r["experiment"], r["depth"], r["learning_rate"]) for r in rates.to_pylist()]
     assert rows == [("fig3", 2, 0.2), ("fig3", 10, 0.2), ("fig4", 2, 0.1), ("fig4", 10, 0.1)]
+    assert rates["criterion"].to_pylist() == ["final_loss"] * 2 + ["epochs_to_loss"] * 2
+    assert rates["final_loss_mean"].to_pylist() == [0.01] * 2 + [0.04] * 2
+    for name in ("score", "epochs_to_loss"):
+        np.testing.assert_allclose(rates[name][2:], 1 / math.log10(20))
     np.testing.assert_allclose(rates["kappa"], [2, 10, 2, 10])
     shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
     assert select_rates(shuffled, known, rules) == rates
@@ -183,6 +172,7 @@ def test_what_cannot_be_judged_is_named():
     for model, rules, message in (
         ("mlp", FINAL, "fig3/digits/mlp/relu/2: .* training kernels lacks it"),
         ("fc", {}, "its experiment has no criterion"),
+        ("fc", BY_ACCURACY, "no test samples"),
     ):
         with pytest.raises(SelectionError, match=message):
             select_rates(training({(1, 0.1): [2.0, 1.0]}, model=model), NO_KERNELS, rules)

@@ -6,28 +6,24 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils import parameters_to_vector
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import draw_weights
 from ntk_conditioning.networks.modules import MlpModule, make_network
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Expansion
-from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.mlp_ensemble import Architecture
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import NetworkSpec
-from tests.ntk_conditioning.training.ensembles import jacobian, split
+from tests.ntk_conditioning.references import plain_losses
+from tests.ntk_conditioning.training.ensembles import LOSSES, ensemble, jacobian, split
 from tests.support.trainings import finish
 
 N, D, C = 14, 5, 3
+CROSS_ENTROPY, SQUARE, _ = LOSSES
 VECTORS, IMAGES = split(0, N, D), split(0, N, 2, 4, 4)
-SQUARE, CROSS_ENTROPY = (
-    make_loss(name, outputs="classes", classes=C, dtype=torch.float64)
-    for name in ("square", "cross_entropy")
-)
 
 
 def mlp(rng, *, depth, width=7, activation="tanh"):
@@ -45,9 +41,13 @@ def resnet(rng):
     return network
 
 
-def expansions(make, loss, members, data, descent):
-    train = {member.seed: data for member in members}
-    return ModuleEnsemble(lambda rng: Expansion(make(rng)), loss, members, train, descent=descent)
+def curves(make, members, **options):
+    """Return the training losses of networks, each a column."""
+    return finish(ensemble(make, members, **options)).metrics["train_loss"]
+
+
+def expanded_curves(make, members, **options):
+    return curves(lambda rng: Expansion(make(rng)), members, **options)
 
 
 def expanded(network, x):
@@ -56,46 +56,44 @@ def expanded(network, x):
     return network(x)[0].detach().flatten(), j.flatten(0, 1), factors
 
 
-def explicit_curve(network, data, loss, descent, *, seed, rate):
+def explicit_curve(
+    network, member, *, data, loss, epochs=10, batch_size=N, momentum=0.0, weight_decay=0.0
+):
     """Return the losses of the descent of the network's Jacobian at its weights."""
-    (f, j, pace), y = expanded(network, data.x), data.y
-    start = torch.cat([p.detach().flatten() for p in network.parameters()])
-    change = velocity = torch.zeros(j.shape[1], dtype=torch.float64)
-    curve = [loss.values(f.reshape(N, C), y).mean().item()]
-    for epoch in range(1, descent.epochs + 1):
-        order = torch.from_numpy(generator(seed, "batch", epoch).permutation(N))
-        for rows in order.split(N if descent.batch_size == "all" else descent.batch_size):
-            pull = torch.zeros(N, C, dtype=torch.float64)
-            out = (f + j @ change).reshape(N, C)[rows]
-            pull[rows] = loss.gradient(out, y[rows]) / len(rows)
-            gradient = j.T @ pull.reshape(-1) + descent.weight_decay * (start + change)
-            velocity = descent.momentum * velocity + gradient
-            change = change - rate * pace * velocity
-        curve.append(loss.values((f + j @ change).reshape(N, C), y).mean().item())
-    return curve
+    (f, j, pace), start = expanded(network, data.x), parameters_to_vector(network.parameters())
+    change, velocity, losses = torch.zeros_like(start), torch.zeros_like(start), []
+    for epoch in range(1, epochs + 2):  # the last is only begun
+        losses.append(plain_losses(loss, (f + j @ change).reshape(N, C), data.y).mean().item())
+        order = torch.from_numpy(generator(member.seed, "batch", epoch).permutation(N))
+        for rows in order.split(batch_size):
+            out = (f + j @ change).reshape(N, C).requires_grad_()
+            (pull,) = torch.autograd.grad(plain_losses(loss, out[rows], data.y[rows]).mean(), out)
+            gradient = j.T @ pull.flatten() + weight_decay * (start.detach() + change)
+            velocity = momentum * velocity + gradient
+            change = change - member.rate * pace * velocity
+    return losses
 
 
 @pytest.mark.parametrize("make", [*(partial(mlp, depth=depth) for depth in (0, 1, 3)), resnet])
 @pytest.mark.parametrize(
-    ("loss", "descent"),
+    "options",
     [
-        (SQUARE, Descent(epochs=10)),
-        (SQUARE, Descent(epochs=10, momentum=0.9)),
-        (CROSS_ENTROPY, Descent(epochs=10, batch_size=4, momentum=0.9, weight_decay=0.01)),
+        {"loss": SQUARE},
+        {"loss": SQUARE, "momentum": 0.9},
+        {"loss": CROSS_ENTROPY, "batch_size": 4, "momentum": 0.9, "weight_decay": 0.01},
     ],
 )
-def test_an_expansion_descends_as_its_explicit_jacobian_does(make, loss, descent):
-    data = IMAGES if make is resnet else VECTORS
+def test_an_expansion_descends_as_its_explicit_jacobian_does(make, options):
+    options = options | {"epochs": 10, "data": IMAGES if make is resnet else VECTORS}
     members = [NetworkSpec(seed, rate) for seed in (1, 2) for rate in (0.05, 0.1)]
-    curves = finish(expansions(make, loss, members, data, descent)).metrics["train_loss"].T
-    for curve, (seed, rate) in zip(curves, members, strict=True):
-        network = make(generator(seed, "init"))
-        expected = explicit_curve(network, data, loss, descent, seed=seed, rate=rate)
-        np.testing.assert_allclose(curve, expected, rtol=1e-10)
-    assert (curves[:, -1] / curves[:, 0]).min() < 0.95
-    _, j, pace = expanded(network, data.x)
+    found = expanded_curves(make, members, **options)
+    for curve, member in zip(found.T, members, strict=True):
+        network = make(generator(member.seed, "init"))
+        np.testing.assert_allclose(curve, explicit_curve(network, member, **options), rtol=1e-10)
+    assert (found[-1] / found[0]).min() < 0.95
+    _, j, pace = expanded(network, options["data"].x)
     assert len(pace.unique()) == (2 if make is resnet else 1)
-    kernel = module_kernel(network, data.x, "full")
+    kernel = module_kernel(network, options["data"].x, "full")
     np.testing.assert_allclose(kernel, (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
 
 
@@ -103,11 +101,9 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss():
     make = partial(mlp, depth=2, width=6, activation="relu")
     f, j, _ = expanded(make(generator(1, "init")), VECTORS.x)
     values, vectors = np.linalg.eigh((j @ j.T).numpy())
-    residual = (SQUARE.codes[VECTORS.y].reshape(-1) - f).numpy()
-    squares, rate = np.square(vectors.T @ residual), N / values[-1]
-    members, descent = [NetworkSpec(1, rate)], Descent(epochs=200)
-    ensemble = finish(expansions(make, SQUARE, members, VECTORS, descent))
-    curve = ensemble.metrics["train_loss"][:, 0]
+    squares = np.square(vectors.T @ (np.eye(C)[VECTORS.y].ravel() - f.numpy()))
+    rate, options = N / values[-1], {"epochs": 200, "data": VECTORS, "loss": SQUARE}
+    curve = expanded_curves(make, [NetworkSpec(1, rate)], **options)[:, 0]
     predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
     np.testing.assert_allclose(curve, predicted, rtol=1e-10)
     share = curve[150] / curve[0]
@@ -120,18 +116,12 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss():
 
 def test_a_network_follows_its_prediction_the_closer_the_wider_it_is():
     """Lee et al. (2019), Theorem 2.1: the distance falls at least like 1/sqrt(m)."""
-    widths = [16, 64, 256]
-    members, descent = [NetworkSpec(seed, 0.3) for seed in range(4)], Descent(epochs=30)
-    off = []
+    widths, off = [16, 64, 256], []
+    members = [NetworkSpec(seed, 0.3) for seed in range(4)]
+    options = {"data": VECTORS, "loss": SQUARE, "epochs": 30}
     for width in widths:
-        network, train = (
-            Architecture(2, width, activations.get("tanh")),
-            dict.fromkeys(range(4), VECTORS),
-        )
-        real = Ensemble(network, SQUARE, members, train, descent=descent)
-        make = partial(mlp, depth=2, width=width)
-        both = real, expansions(make, SQUARE, members, VECTORS, descent)
-        a, b = (finish(ensemble).metrics["train_loss"] for ensemble in both)
-        off.append((np.abs(b - a).max(axis=0) / a[0]).mean())
+        real = curves(Architecture(2, width, activations.get("tanh")), members, **options)
+        predicted = expanded_curves(partial(mlp, depth=2, width=width), members, **options)
+        off.append((np.abs(predicted - real).max(axis=0) / real[0]).mean())
     assert all(wide < narrow for narrow, wide in pairwise(off))
     assert np.polyfit(np.log(widths), np.log(off), 1)[0] < -0.4

@@ -18,20 +18,12 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
 from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import (
-    CROSS_ENTROPY,
-    LOSSES,
-    SCALAR,
-    SQUARE,
-    ensemble,
-    networks,
-    split,
-)
+from tests.ntk_conditioning.training.ensembles import LOSSES, ensemble, networks, split
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-METRICS = Ensemble.METRICS
+CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
 RELU, LEAKY = activations.get("relu"), activations.get("leaky_relu-0.2")
 #: Two seeds with three rates each.
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
@@ -151,7 +143,7 @@ def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, togethe
     monkeypatch.setattr(trainer, "EVALUATED", 4)
     seldom = finish(make(epochs=5, evaluate_every=2, together=together))
     measured = [0, 2, 4, 5]
-    for name in METRICS:
+    for name in Ensemble.METRICS:
         values, expected = seldom.metrics[name], often.metrics[name]
         np.testing.assert_allclose(values[measured], expected[measured], rtol=1e-14, atol=0)
         known = range(1, 6) if name == "gradient_norm" else measured
@@ -169,13 +161,9 @@ def test_outputs_far_apart_keep_the_cross_entropy_finite():
 def test_steps_are_recorded_anew_for_every_group(monkeypatch):
     """With a stand-in for the graph, which needs a GPU: it calls what would be replayed."""
 
-    class Called:
-        def __init__(self, function, rows):
-            self.function = function
-            recorded.append(self)
-
-        def __call__(self, rows):
-            self.function(rows)
+    def record(function, _rows):
+        recorded.append(function)
+        return function
 
     # one diverges within two epochs; a ReLU network might die instead
     recorded, kind = [], {"together": True, "epochs": 6, "loss": SQUARE, "activation": LEAKY}
@@ -184,7 +172,7 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
     assert paused.advance()
     assert not paused.advance(after(1))  # of three steps
     monkeypatch.setattr(mlp_ensemble, "waits", lambda step: step())
-    monkeypatch.setattr(mlp_ensemble, "Recorded", Called)
+    monkeypatch.setattr(mlp_ensemble, "Recorded", record)
     found = make(members, **kind)
     found._replays = True
     finish(found)

@@ -5,6 +5,7 @@ import pytest
 
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
+from ntk_conditioning.theory.sphere import unit_rows
 from ntk_conditioning.training.preconditioning import prepared, repairs
 
 
@@ -22,34 +23,25 @@ def kernel(x):
     return infinite.InfiniteNetwork(x, depth=2, activation="relu").ntk
 
 
-def unit(x):
-    return x / np.linalg.norm(x, axis=1)[:, None]
-
-
 def test_repairs_are_what_they_say(found):
     x, _, repaired = found
     k, centring, centred = kernel(x), np.eye(20) - 1 / 20, x - x.mean(0)
-    top, norms = np.linalg.svd(x)[2][:3], np.sqrt(np.diag(k))
-    kernels = {
-        ("nothing", "none", 0): k,
-        ("samples", "centred", 0): kernel(centred),
-        ("samples", "unit_norm", 0): kernel(unit(x)),
-        ("samples", "standardized_unit_norm", 0): kernel(unit(centred / x.std(0))),
-        ("samples", "top_directions", 3): kernel(x - x @ top.T @ top),
-        ("kernel", "centred", 0): centring @ k @ centring,
-        ("kernel", "unit_norm", 0): k / np.outer(norms, norms),
-        ("kernel", "top_directions", 1): k,
+    top, norms, spectrum = np.linalg.svd(x)[2][:3], np.sqrt(np.diag(k)), np.linalg.eigvalsh
+    expected = {
+        ("nothing", "none", 0): spectrum(k),
+        ("samples", "centred", 0): spectrum(kernel(centred)),
+        ("samples", "unit_norm", 0): spectrum(kernel(unit_rows(x))),
+        ("samples", "standardized_unit_norm", 0): spectrum(kernel(unit_rows(centred / x.std(0)))),
+        ("samples", "top_directions", 3): spectrum(kernel(x - x @ top.T @ top)),
+        ("kernel", "centred", 0): spectrum(centring @ k @ centring)[1:],  # beside the mean's
+        ("kernel", "unit_norm", 0): spectrum(k / np.outer(norms, norms)),
+        ("kernel", "top_directions", 1): spectrum(k)[:-1],
     }
     assert len(repaired) == 11
-    for key, matrix in kernels.items():
-        values = np.linalg.eigvalsh(matrix)
-        if key == ("kernel", "centred", 0):
-            values = values[1:]  # the first is that of the mean
-        if key == ("kernel", "top_directions", 1):
-            values = values[:-1]
-        assert repaired[key].lambda_max == pytest.approx(values[-1])
-        assert repaired[key].lambda_min == pytest.approx(values[0])
-        assert repaired[key].kappa == pytest.approx(values[-1] / values[0], rel=1e-9)
+    for key, (low, *_, high) in expected.items():
+        repair = repaired[key]
+        assert (repair.lambda_min, repair.lambda_max) == pytest.approx((low, high))
+        assert repair.kappa == pytest.approx(high / low, rel=1e-9)
 
 
 def test_steps_are_those_of_preconditioned_descent(found):

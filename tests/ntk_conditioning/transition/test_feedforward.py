@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.theory.liu2022transition import two_layer_smoothness
@@ -42,8 +43,7 @@ def samples(n: int, d=5) -> Tensor:
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @every_architecture
 def test_inner_products_are_those_of_explicit_gradients(architecture, activation):
-    model, other = (network(architecture, activation, seed=seed) for seed in (1, 2))
-    x = samples(1)[0]
+    (model, other), x = (network(architecture, activation, seed=s) for s in (1, 2)), samples(1)[0]
     for second in (None, other):
         result = list(gradient_products(model, x, second))
         assert [len(one) for one in result] == list(model.hidden)
@@ -94,12 +94,11 @@ def test_coordinates_of_the_span_change_nothing_that_is_measured(architecture):
     assert torch.allclose(outputs(small, x_small), outputs(whole, x), rtol=1e-12)
     for one, other in zip(layer_angles(small, x_small), layer_angles(whole, x), strict=True):
         assert one.cos_mean == pytest.approx(other.cos_mean, rel=1e-12)
-    both = ((whole, x), (small, x_small))
-    (one,), (other,) = (descend(*each, y, steps=[20]) for each in both)
+    (one,), (other,) = descend(small, x_small, y, steps=[20]), descend(whole, x, y, steps=[20])
     expected = pytest.approx((other.loss_after, other.distance), rel=1e-10)
     assert (one.loss_after, one.distance) == expected
-    norms = [hessian_norm(Expansion(*each)).norm for each in ((whole, x[0]), (small, x_small[0]))]
-    assert norms[0] == pytest.approx(norms[1], rel=1e-9)
+    norm = hessian_norm(Expansion(whole, x[0])).norm
+    assert hessian_norm(Expansion(small, x_small[0])).norm == pytest.approx(norm, rel=1e-9)
     assert feedforward.on_span(whole, samples(50, 40))[0] is whole
 
 
@@ -116,11 +115,10 @@ def test_the_hessian_and_the_quadratic_term_are_the_dense_ones(architecture, las
     assert torch.allclose(expansion.hessian_product(v), dense @ v, rtol=0, atol=1e-12)
     trained = network(architecture).weights[: -1 if last_fixed else None]
     assert expansion.size == sum(weight.numel() for weight in trained)
-    v /= torch.linalg.vector_norm(v)
-    second = float(v @ dense @ v)
+    v /= v.norm()
     quotients = [2 * expansion.quadratic_term(h * v) / h**2 for h in (1e-1, 1e-2)]
-    errors = [abs(quotient - second) for quotient in quotients]
-    assert errors[1] < min(1e-2, errors[0] / 5)
+    far, near = (abs(quotient - float(v @ dense @ v)) for quotient in quotients)
+    assert near < min(1e-2, far / 5)
     # and its gradient, by a central difference
     step, slope = 1e-5 * v, float(expansion.quadratic_term_gradient(v) @ v)
     difference = expansion.quadratic_term(v + step) - expansion.quadratic_term(v - step)
@@ -145,12 +143,10 @@ def test_the_ascent_finds_the_largest_term_of_a_small_ball():
 
 def test_the_largest_term_is_found_whatever_its_sign():
     """In a ball so large that the third order counts; below the last layer f may be -f."""
-    model, results = network("deep"), []
-    for sign in (1, -1):
-        signed = model.with_weights([*model.weights[:-1], sign * model.weights[-1]])
-        expansion = Expansion(signed, samples(1)[0], last_fixed=True)
-        results.append(largest(expansion, 3, expansion.gradient))
-    first, second = results
+    *below, last = network("deep").weights
+    signed = (network("deep").with_weights([*below, sign * last]) for sign in (1, -1))
+    expansions = [Expansion(net, samples(1)[0], last_fixed=True) for net in signed]
+    first, second = (largest(expansion, 3, expansion.gradient) for expansion in expansions)
     assert first["ascent"] == pytest.approx(second["ascent"], rel=1e-9)
     assert first["ascent"] > 1.1 * max(first["random"], first["gradient"])
 
@@ -177,16 +173,14 @@ def test_descent_is_along_the_gradient_by_the_largest_eigenvalue_there(architect
         pairs = zip(weights, slopes, strict=True)
         weights = [(w - step * slope).detach().requires_grad_() for w, slope in pairs]
     still, result = descend(model, x, y, steps=[0, 2], step_size=0.5)
-    for weight, expected in zip(result.trained.weights, weights, strict=True):
-        torch.testing.assert_close(weight, expected.detach())
-    error, start = outputs(result.trained, x) - y, outputs(model, x) - y
-    assert result.loss_after == pytest.approx(float(error @ error) / 2)
-    assert result.loss_before == pytest.approx(float(start @ start) / 2)
-    pairs = zip(result.trained.weights, model.weights, strict=True)
-    squares = sum(float((a - b).square().sum()) for a, b in pairs)
-    assert result.distance == pytest.approx(squares**0.5)
-    change = kernel(result.trained, x) - kernel(model, x)
-    ratio = torch.linalg.matrix_norm(change, 2) / torch.linalg.matrix_norm(kernel(model, x), 2)
+    trained = model.with_weights([weight.detach() for weight in weights])
+    torch.testing.assert_close(result.trained.weights, trained.weights)
+    errors = [float((outputs(net, x) - y).square().sum()) for net in (model, trained)]
+    assert (2 * result.loss_before, 2 * result.loss_after) == pytest.approx(errors)
+    moved = parameters_to_vector(trained.weights) - parameters_to_vector(model.weights)
+    assert result.distance == pytest.approx(float(moved.norm()))
+    before, after = kernel(model, x), kernel(trained, x)
+    ratio = torch.linalg.matrix_norm(after - before, 2) / torch.linalg.matrix_norm(before, 2)
     assert result.kernel_change == pytest.approx(float(ratio))
     assert (still.kernel_change, still.distance) == (0, 0)
 
