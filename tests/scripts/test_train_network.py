@@ -2,7 +2,6 @@
 
 import itertools
 import signal
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -225,9 +224,8 @@ def test_a_mistake_is_one_line(folder, refusal, options, problem):
     assert problem in refusal(train_network, [*words, *options.get("settings", "").split()])
 
 
-@contextmanager
-def stopped_after(steps: int, number: int = signal.SIGTERM):
-    """Have a signal noted in the midst of the step that follows so many, of any network."""
+def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any) -> None:
+    """Have a call stopped in the step after so many, which leaves a checkpoint and no output."""
     left = itertools.count(steps, -1)
     with pytest.MonkeyPatch.context() as patched:
         for ensemble in (Ensemble, ModuleEnsemble):
@@ -238,12 +236,6 @@ def stopped_after(steps: int, number: int = signal.SIGTERM):
                 return descend(*given, **options)
 
             patched.setattr(ensemble, "_descend", step)
-        yield
-
-
-def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any) -> None:
-    """Have a call stopped after so many steps, which leaves a checkpoint and no output."""
-    with stopped_after(steps, number):
         given = arguments(folder, **{"checkpoints": folder / "kept"} | options)
         assert train_network.main(given) == 128 + number
     assert not (folder / "out").exists()

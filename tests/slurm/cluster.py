@@ -114,10 +114,6 @@ DAEMONS = {
 }
 
 
-class ClusterError(Exception):
-    """The cluster cannot be started."""
-
-
 def reason_not_to_run() -> str | None:
     """Return why no cluster can be started on this machine, or None."""
     path = ENVIRONMENT["PATH"]
@@ -136,9 +132,9 @@ def is_ours(path: Path) -> bool:
 
 
 def start() -> None:
-    """Start everything and wait until the node takes jobs, or raise `ClusterError`."""
+    """Start everything and wait until the node takes jobs."""
     if reason := reason_not_to_run():
-        raise ClusterError(reason)
+        sys.exit(f"cluster: error: {reason}")
     stop()  # one that was left behind
     try:
         configure()
@@ -211,7 +207,7 @@ def command(words: str, *, check: bool = True) -> str | None:
     except (subprocess.TimeoutExpired, FileNotFoundError):
         return None
     if check and done.returncode:
-        raise ClusterError(f"{words}: {done.stderr.strip()}")
+        raise RuntimeError(f"{words}: {done.stderr.strip()}")
     return done.stdout if done.returncode == 0 else None
 
 
@@ -221,7 +217,7 @@ def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 120
         if time.monotonic() > end:
             logs = sorted([*FOLDER.glob("*.log"), *FOLDER.glob("*.out")])
             texts = [f"--- {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs]
-            raise ClusterError("\n".join([f"{what}: nothing within {seconds} s", *texts]))
+            raise RuntimeError("\n".join([f"{what}: nothing within {seconds} s", *texts]))
         time.sleep(0.2)
 
 
@@ -231,10 +227,7 @@ def main() -> None:
     if parser.parse_args().action == "down":
         stop()
         return
-    try:
-        start()
-    except ClusterError as error:
-        sys.exit(f"cluster: error: {error}")
+    start()
     print(command("sinfo"), end="")
     print("snakemake --profile slurm --configfile config/ci.yaml    # stop it with make slurm-down")
 

@@ -15,6 +15,11 @@ from tests.support.clone import ROOT, Clone
 CI_FILES = ("config/ci.yaml", f"{ROOT}/tests/data/few_figures.yaml")
 CI = ("--configfile", *CI_FILES)
 FEW = read_yaml(CI_FILES[1])["figures"]
+#: A run of one kernel, whose bundle is made in seconds.
+SMALL = dict.fromkeys(key for key in read_yaml(ROOT / CI_FILES[0]) if "study" in key)
+SMALL |= dict.fromkeys(("training", "papers", "claim_experiments"))
+SMALL |= {"kernels": ["infinite_ntk"], "depths": [1], "seeds": [1], "kernel_size": 48}
+SMALL |= {"blocks": 1, "samples": 100}
 
 
 @pytest.fixture

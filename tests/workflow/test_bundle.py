@@ -26,7 +26,7 @@ from ntk_conditioning.files import sha256
 from ntk_workflow.bundle import archive, crate, signatures, verification
 from tests.support.clone import ROOT, Clone, job_counts
 from tests.support.crates import crate_issues
-from tests.workflow.conftest import CI, FEW
+from tests.workflow.conftest import CI, FEW, SMALL
 
 pytestmark = pytest.mark.slow
 
@@ -227,12 +227,8 @@ def test_a_run_of_its_authors_own_data_is_made_again_without_them(tmp_path: Path
     entries = {"here": entry | {"path": "secret.csv"}}
     entries["elsewhere"] = entry | {"path": str(tmp_path / "secret.csv")}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(entries))
-    off = [key for key in yaml.safe_load((ROOT / "config/ci.yaml").read_text()) if "study" in key]
-    small = dict.fromkeys((*off, "training", "papers", "claim_experiments"))
-    small |= {"datasets": [*entries], "catalogues": ["datasets.yaml", "mine.yaml"], "run": "small"}
-    small |= {"kernels": ["infinite_ntk"], "depths": [1], "seeds": [1], "kernel_size": 48}
-    small |= {"blocks": 1, "samples": 100, "figures": []}
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(small))
+    small = {"datasets": [*entries], "catalogues": ["datasets.yaml", "mine.yaml"], "figures": []}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL | small | {"run": "small"}))
     clone, command = Clone.at(tmp_path), ("bundle", "--configfile", "small.yaml", "--cores", "2")
     clone.run(*command, "--snakefile", str(ROOT / "Snakefile"))
     (tmp_path / "secret.csv").unlink()

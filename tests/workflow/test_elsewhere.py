@@ -5,6 +5,7 @@ And in places where it is read-only or strangely named.
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ import verify_bundle
 import yaml
 
 from tests.support.clone import ROOT, Clone
-from tests.workflow.conftest import CI
+from tests.workflow.conftest import CI, SMALL
 
 pytestmark = pytest.mark.slow
 
@@ -39,13 +40,6 @@ rule report_kappa:
     output: "kappa.txt"
     shell: "echo {{input}} > {{output}}"
 """
-#: A run of one kernel, whose bundle is made in seconds.
-ABSENT = ("activation_study", "bounds_study", "phase_study", "finite_width_study")
-ABSENT += ("repairs_study", "architectures_study", "orthogonality_study", "linearity_study")
-ABSENT += ("precision_study", "training", "papers", "claim_experiments")
-SMALL = {"run": "ci", "datasets": ["digits"], "kernels": ["infinite_ntk"], "depths": [1]}
-SMALL |= {"seeds": [1], "kernel_size": 48, "blocks": 1, "samples": 100}
-SMALL |= {"figures": ["liu2023relu/fig4_g"], "activation_constants": ["relu", "linear"]}
 BUNDLE = "results/ci/bundle/ci.zip"
 
 
@@ -54,7 +48,8 @@ def test_another_workflow_uses_this_one_as_a_module_with_a_prefix(finished, tmp_
     names = {"table": TABLE, "figure": FIGURE, "bundle": BUNDLE}
     text = IMPORTING.format(snakefile=str(finished.folder / "Snakefile"), **names)
     (tmp_path / "Snakefile").write_text(text)
-    config = {"ntk": SMALL | dict.fromkeys(ABSENT), "samples": "its own"}
+    ntk = SMALL | {"run": "ci", "datasets": ["digits"], "figures": ["liu2023relu/fig4_g"]}
+    config = {"ntk": ntk | {"activation_constants": ["relu", "linear"]}, "samples": "its own"}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     other = Clone.at(tmp_path)
     other.run("--cores", "2")
@@ -145,17 +140,9 @@ def test_make_takes_files_with_strange_names(words, expected, clone):
 
 DEPLOYED = """
 configfile: "config/config.yaml"
-
-
-# declare https://github.com/someone/ntk-conditioning as a module
 module ntk_conditioning:
-    snakefile:
-        github("someone/ntk-conditioning", path="Snakefile", tag="v1")
-    config:
-        config
-
-
-# use all rules from https://github.com/someone/ntk-conditioning
+    snakefile: github("someone/ntk-conditioning", path="Snakefile", tag="v1")
+    config: config
 use rule * from ntk_conditioning
 """
 
@@ -171,12 +158,10 @@ def test_a_workflow_as_snakedeploy_writes_it_runs(finished, tmp_path: Path, monk
     for name, value in {"COUNT": "1", **settings}.items():
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, text in {
-        "workflow/Snakefile": DEPLOYED,
-        "config/config.yaml": (ROOT / "config/ci.yaml").read_text(),
-    }.items():
-        (tmp_path / "here" / name).parent.mkdir(parents=True)
-        (tmp_path / "here" / name).write_text(text)
+    for folder in ("workflow", "config"):
+        (tmp_path / "here" / folder).mkdir(parents=True)
+    (tmp_path / "here/workflow/Snakefile").write_text(DEPLOYED)
+    shutil.copyfile(ROOT / "config/ci.yaml", tmp_path / "here/config/config.yaml")
     here = Clone.at(tmp_path / "here")
     here.run(TABLE, "--cores", "2")
     assert (here.folder / TABLE).read_bytes() == (finished.folder / TABLE).read_bytes()
