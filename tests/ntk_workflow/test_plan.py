@@ -13,7 +13,6 @@ from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.plan.rows import user_activation_files
 from ntk_workflow.run import changed_keys
 from tests.support.runs import ROOT, mistakes_of, run_of
 
@@ -61,20 +60,17 @@ def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
         rows.rows(run_of(overlay | {"datasets": ["digits_sphere", "digits"]}), "spectra")
 
 
-@pytest.mark.parametrize(
-    ("key", "figure"),
-    [
-        ("bounds_study", "agarwal2021deep/bounds_vs_exact"),
-        ("training", "liu2023relu/fig3_training_curves"),
-    ],
-)
-def test_null_switches_a_study_off(key, figure):
-    run = run_of({key: None})
-    assert len(run.tables) < len(run_of({}).tables)
-    assert figure not in figures.drawn(run)
-    assert "liu2023relu/fig2_conditioning_vs_depth" in figures.drawn(run)
-    with pytest.raises(SystemExit, match=f"{figure} needs {key}"):
-        figures.inputs(run, figure)
+def test_null_switches_a_study_off():
+    for key, figure in {
+        "bounds_study": "agarwal2021deep/bounds_vs_exact",
+        "training": "liu2023relu/fig3_training_curves",
+    }.items():
+        run = run_of({key: None})
+        assert len(run.tables) < len(run_of({}).tables)
+        assert figure not in figures.drawn(run)
+        assert "liu2023relu/fig2_conditioning_vs_depth" in figures.drawn(run)
+        with pytest.raises(SystemExit, match=f"{figure} needs {key}"):
+            figures.inputs(run, figure)
 
 
 def test_a_figure_needs_its_own_experiments_alone():
@@ -196,18 +192,6 @@ def test_a_training_depends_on_all_of_its_samples():
     samples = ["results/demo/datasets/mnist/all.npz", *trainings.samples_for_tests(run, "mnist")]
     assert len(samples) == 2
     assert trainings.datasheets(run, "mnist") == [name.replace(".npz", ".json") for name in samples]
-
-
-def test_a_training_depends_on_the_file_of_its_activation(tmp_path):
-    file, codes = tmp_path / "bent_tanh.py", set()
-    for text in (BENT, BENT.replace("0.7", "0.75")):
-        file.write_text(text)
-        run = run_of({})
-        run = replace(run, config={**run.config, "activation_files": [str(file)]})
-        own = user_activation_files(run, ["bent_tanh"])
-        codes.add(rows.code(run, ["scripts/train_network.py"], own))
-        assert user_activation_files(run, ["relu"]) == []
-    assert len(codes) == 2
 
 
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():

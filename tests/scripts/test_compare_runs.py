@@ -40,7 +40,6 @@ def run(tmp_path):
 
 
 def bundle(folder: Path) -> Path:
-    """Write a run as a zipped bag and return the archive."""
     payload, target = folder.parent / "bag" / folder.name, folder.with_suffix(".zip")
     shutil.copytree(folder, payload / "results/tiny")
     archive.make_bag(payload, {"Bagging-Date": "2026-01-02"})

@@ -21,14 +21,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def arguments(name: str, entry: object, *options: str) -> list[str]:
-    """Return a command line for an entry of that name."""
     Path("catalogue.yaml").write_text(yaml.safe_dump({name: entry}))
     files = [f"--output={DATA}", f"--datasheet={DATASHEET}"]
     return [f"--dataset={name}", "--catalogues=catalogue.yaml", *files, *options]
 
 
 def prepare(name: str, entry: object, *options: str) -> PreparedSamples:
-    """Return the samples of a call that must succeed."""
     assert prepare_dataset.main(arguments(name, entry, *options)) == 0
     return load_prepared(DATA)
 

@@ -54,7 +54,6 @@ def arguments(folder: Path, **options: Any) -> list[str]:
 
 
 def call(folder: Path, **options: Any) -> bytes:
-    """Return the output of a call that must succeed."""
     given = arguments(folder, **options)
     assert train_network.main(given) == 0
     return Path(given[given.index("--output") + 1]).read_bytes()

@@ -41,7 +41,6 @@ class Clone:
         return clone
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which Snakemake runs."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         # by those of `make test`, a test's own make would say which folder it enters
         unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
@@ -75,7 +74,6 @@ class Clone:
         return job_counts(done.stdout + done.stderr)
 
     def planned_outputs(self, *arguments: str) -> set[str]:
-        """Return the outputs of all jobs that would run."""
         done = self.run("-n", *arguments)
         lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.M)
         return {name for line in lines for name in line.split(", ")}
@@ -87,7 +85,6 @@ class Clone:
         path.write_text(text.replace(old, new, 1))
 
     def table(self, path: str | Path) -> pd.DataFrame:
-        """Return a Parquet table of a run."""
         return pd.read_parquet(self.folder / path)
 
     def files(self, pattern: str) -> list[Path]:

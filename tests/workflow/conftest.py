@@ -9,6 +9,7 @@ import pytest
 from filelock import FileLock
 
 from ntk_workflow.config import read_yaml
+from tests.support.browser import Browser, browser
 from tests.support.clone import ROOT, Clone
 
 #: The smallest run that uses every rule, with a few of its figures.
@@ -24,7 +25,6 @@ SMALL |= {"blocks": 1, "samples": 100}
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
-    """A fresh clone in which nothing has run."""
     return Clone(tmp_path / "clone")
 
 
@@ -48,3 +48,12 @@ def rerun(finished: Clone, tmp_path: Path) -> Iterator[Clone]:
     shutil.copytree(finished.folder, tmp_path / "clone", symlinks=True)
     yield Clone.at(tmp_path / "clone")
     shutil.rmtree(tmp_path / "clone")
+
+
+@pytest.fixture
+def window(tmp_path: Path) -> Iterator[Browser]:
+    """A browser that has asked nobody for anything, and reported no error, when the test ends."""
+    with browser(tmp_path / "profile") as found:
+        yield found
+        assert found.console_errors() == []
+        assert found.remote_requests() == []

@@ -7,23 +7,12 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.browser import Browser, browser
-
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 CHARTS = "document.querySelectorAll('.chart svg.marks').length"
 SPOT = "document.querySelector('#chart-pair svg.marks path[transform]').getAttribute('transform')"
 RINGED = "document.querySelectorAll('#chart-depth_kappa path[stroke=\"#E69F00\"]').length"
 SHOWN = "[...document.querySelectorAll('.claim:not([hidden])')].map(claim => claim.id).join(' ')"
-
-
-@pytest.fixture
-def window(tmp_path):
-    """A browser that has asked nobody for anything, and reported no error, when the test ends."""
-    with browser(tmp_path / "profile") as found:
-        yield found
-        assert found.console_errors() == []
-        assert found.remote_requests() == []
 
 
 @pytest.fixture
@@ -39,10 +28,6 @@ def claims(finished, window):
     return window
 
 
-def content(explorer: Browser) -> dict:
-    return json.loads(explorer.value("document.getElementById('content').textContent"))
-
-
 def test_a_slider_moves_its_mark_and_the_numbers_beside_it(explorer):
     assert explorer.value(CHARTS) == 7
     before = explorer.value(SPOT)
@@ -54,7 +39,7 @@ def test_a_slider_moves_its_mark_and_the_numbers_beside_it(explorer):
 
 
 def test_kappas_are_those_of_the_table_and_a_claim_marks_its_points(explorer, finished):
-    held = content(explorer)
+    held = json.loads(explorer.value("document.getElementById('content').textContent"))
     shown = pd.DataFrame(held["data"]["depth"])
     table = finished.table("results/ci/tables/conditioning.parquet")
     both = table.merge(shown, on=["kernel", "dataset", "activation", "depth"], how="left")
