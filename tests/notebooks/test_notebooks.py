@@ -82,10 +82,7 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
 
 @pytest.fixture
 def draw(tmp_path, monkeypatch, capsys):
-    """Return a function that executes a notebook and returns what its cells show.
-
-    Warnings are errors here, and nothing is printed.
-    """
+    """Return a function that executes a notebook, without any warning, and returns what it shows."""
     shown: list[Any] = []
     monkeypatch.setattr(sys, "displayhook", shown.append)
 

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from snakemake.utils import update_config
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
 from ntk_workflow.run import changed_keys
+from ntk_workflow.trainings.settings import TrainingSettings
+from ntk_workflow.yaml_files import to_words
 from tests.support.runs import ROOT, mistakes_of, run_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
@@ -121,6 +123,23 @@ def test_a_job_trains_a_network_or_one_of_its_seeds():
     run = run_of({"training": {"mine": leaky}})
     compared = trainings.predicted(run, training_of(activation="leaky_relu"))
     assert compared == ["results/demo/training/mine/digits/mlp/leaky_relu/depth-1.parquet"]
+
+
+def test_a_config_has_the_settings_and_defaults_of_trainings_and_words_are_read_back():
+    keys = read_yaml(ROOT / "schemas/config.schema.yaml")["$defs"]["experiment"]["properties"]
+    defaults = {key: each["default"] for key, each in keys.items() if "default" in each}
+    given = {"epochs": 3, "loss": "square"}
+    config = defaults | given | {"learning_rates": {"critical": [1e-7]}, "datasets": ["digits"]}
+    expected = TrainingSettings(**given, learning_rates=(1e-7,), rate_unit="critical")
+    assert TrainingSettings.from_config(config, image=None) == expected
+    config |= {"kernels_along": {"samples": 12, "points": 3}, "decay_at": [1, 2], "tf32": True}
+    settings = TrainingSettings.from_config(config, image=(4, 3, 2))
+    assert (settings.kernels_along, settings.decay_at, settings.tf32) == ((12, 3), (1, 2), True)
+    assert TrainingSettings.from_words(to_words(asdict(settings))) == settings
+    extra = {each.name for each in fields(TrainingSettings)} - keys.keys()
+    assert extra == {"rate_unit", "critical_seeds", "image"}
+    required = {each.name for each in fields(TrainingSettings) if each.default is MISSING}
+    assert required == {"epochs", "learning_rates"}
 
 
 def test_what_means_the_same_has_the_same_parameters_and_config():

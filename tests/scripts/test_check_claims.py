@@ -56,6 +56,7 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
         ([{"kind": "guess"}], "liu2023relu.yaml: claims[0].kind: 'guess' is not one of"),
         ([{"colour": "red"}], "unknown key 'claims[0].colour'; known: comparison"),
         ([{"quantity": "valeu"}], "claim a: quantity: there is no column 'valeu' in claim_exp"),
+        ([{"table": "angels"}], "liu2023relu.yaml: no run has the table angels of the claim a"),
         ([{"where": ["at <"]}], "claim a: where: 'at <': invalid syntax"),
         ([{}, {}], "liu2023relu.yaml: claims named twice: a"),
         ([{"paper_size": "width +"}], "claim a: paper_size: 'width +': invalid syntax"),

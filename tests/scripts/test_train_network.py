@@ -102,9 +102,7 @@ def assert_curves(table, ensemble):
 
 
 def test_the_curves_are_those_of_an_ensemble(folder):
-    """Classes are numbered by their labels in training, though a test set may lack some, and a test
-    set is scaled like its training set.
-    """
+    """A test set is scaled like its training set, and has its numbers of classes, if not all."""
     write_samples(folder / "train.npz", scaling="standardize")
     write_samples(folder / "test.npz", n=11, seed=1, labels=LABELS[1:], scaling="standardize")
     train = load_prepared(folder / "train.npz")

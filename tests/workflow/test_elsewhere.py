@@ -1,7 +1,4 @@
-"""The workflow away from its checkout: a module of another workflow, -s, --directory, deployed.
-
-And in places where it is read-only or strangely named.
-"""
+"""The workflow away from its checkout, or in one that is read-only or has a strange name."""
 
 import os
 import shlex
@@ -92,10 +89,7 @@ UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 
 def test_a_read_only_checkout_with_a_strange_name_and_another_python_first_in_path(
     finished, tmp_path
 ):
-    """Caches of Snakemake and matplotlib have a place of their own, as docs/elsewhere.md says.
-
-    Jobs are run by the Python that runs Snakemake, though its environment is not activated.
-    """
+    """Caches have a place of their own (docs/elsewhere.md); jobs have the Python of Snakemake."""
     checkout, there = Clone(tmp_path / "Prüf stand's ñ").folder, tmp_path / "κ {of} it's"
     python = tmp_path / "bin/python"
     for folder in (there, python.parent):
