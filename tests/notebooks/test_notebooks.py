@@ -82,7 +82,7 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
 
 @pytest.fixture
 def draw(tmp_path, monkeypatch, capsys):
-    """Return a function that executes a notebook, without any warning, and returns what it shows."""
+    """Return a function that executes a notebook, with no warning, and returns what it shows."""
     shown: list[Any] = []
     monkeypatch.setattr(sys, "displayhook", shown.append)
 
