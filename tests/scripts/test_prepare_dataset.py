@@ -100,7 +100,7 @@ X = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
 
 
 def described(x: np.ndarray, *draw: str, **labels: np.ndarray) -> dict[str, Any]:
-    """Return the row of samples that are prepared, the same again, and described."""
+    """Return the row that describes prepared samples, which has the same bytes again."""
     np.savez("mine.npz", x=x, **labels)
     entry = ABSENT | {"path": "mine.npz", "scaling": "unit_interval", "value_range": [0, 10]}
     prepare("mine", entry, *draw)

@@ -64,12 +64,6 @@ def rows(folder: Path, **options: Any) -> list[dict[str, Any]]:
     return tables.read(folder / "out/depth-1.parquet", "training").to_pylist()
 
 
-@pytest.fixture
-def lines(capsys):
-    """Return a function that returns what was logged since the last time, without the clock."""
-    return lambda: [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-
-
 def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
     table = rows(folder, evaluate_every=2)
     expected = [(s, r, e) for s in SEEDS for r in RATES for e in (0, 2, 3)]
@@ -254,7 +248,7 @@ MEASURED = {"momentum": 0.9, "kernels_along": (12, 30), "kernels_output": "along
     ],
 )
 def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
-    folder, lines, monkeypatch, steps, number, epoch, options, seconds
+    folder, capsys, monkeypatch, steps, number, epoch, options, seconds
 ):
     """Also of samples that were moved, or with other threads; the bytes are the same."""
     monkeypatch.setattr(loop, "SECONDS", seconds)
@@ -262,12 +256,13 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
     usual, along = call(folder, **options, output=folder / "usual.parquet"), Path("along.parquet")
     usual_along = along.read_bytes() if along.exists() else b""
     stop(folder, steps, number, **options)
-    assert lines()[-1] == f"stopped by a signal in epoch {epoch}; call again to go on"
+    stopped = f" stopped by a signal in epoch {epoch}; call again to go on\n"
+    assert capsys.readouterr().err.endswith(stopped)
     data = Path("images.npz" if "image" in options else "train.npz").rename("moved.npz")
     given = options | {"data": data, "threads": 2, "checkpoints": folder / "kept"}
     assert call(folder, **given) == usual
     assert not usual_along or along.read_bytes() == usual_along
-    assert f"going on from a checkpoint in epoch {epoch}" in lines()
+    assert f" going on from a checkpoint in epoch {epoch}\n" in capsys.readouterr().err
     assert not [*folder.glob("kept/*")]
 
 
@@ -313,7 +308,7 @@ def test_a_checkpoint_depends_on_every_setting_on_the_data_and_the_code(folder, 
     assert OTHERS.keys() >= SETTINGS
 
 
-def test_a_damaged_checkpoint_is_not_used(folder, lines):
+def test_a_damaged_checkpoint_is_not_used(folder, capsys):
     """Wide networks, so that the file is weights: a bit of a zip's headers may do no harm."""
     usual = call(folder, width=200, output=folder / "usual.parquet")
     stop(folder, 20, width=200)
@@ -324,7 +319,7 @@ def test_a_damaged_checkpoint_is_not_used(folder, lines):
     for data in (flipped, sound[:-100]):
         path.write_bytes(data)
         path.with_name(f".{path.stem}-0123456789abcdef.npz").write_bytes(sound)  # half written
-        lines()
+        capsys.readouterr()
         assert call(folder, width=200, checkpoints=folder / "kept") == usual
-        assert [line for line in lines() if line.startswith("a checkpoint is not used: ")]
+        assert " a checkpoint is not used: " in capsys.readouterr().err
         assert not [*folder.glob("kept/*")]

@@ -9,7 +9,6 @@ fixed place, /etc/slurm: a job's `srun` looks there, for Snakemake's jobs take S
 their environment. A Slurm that is configured there already is left alone.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -183,11 +182,10 @@ def configure() -> None:
     (FOLDER / "munge.key").chmod(0o400)
     for number in range(4):  # the numbers are those of /dev/null
         os.mknod(FOLDER / f"gpu{number}", 0o20666, os.makedev(1, 3))
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        ports = [each.getsockname()[1] for each in sockets]
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
     memory = psutil.virtual_memory().total // 2**20
     cpus = max(4, os.cpu_count() or 1)  # a job of the tests mostly waits for Slurm
     values = {"folder": FOLDER, "node": NODE, "ports": ports, "memory": memory, "cpus": cpus}
@@ -221,16 +219,10 @@ def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 120
         time.sleep(0.2)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["up", "down"])
-    if parser.parse_args().action == "down":
-        stop()
-        return
-    start()
-    print(command("sinfo"), end="")
-    print("snakemake --profile slurm --configfile config/ci.yaml    # stop it with make slurm-down")
-
-
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["up"]:
+        start()
+        print(command("sinfo"), end="")
+        print("snakemake --profile slurm --configfile config/ci.yaml    # then make slurm-down")
+    else:
+        stop()
