@@ -54,6 +54,8 @@ overrides: {digits: {blocks: 8}}
 overrides: {digit: {blocks: 1}} -> overrides.digit: no dataset of this run; did you mean 'digits'?
 architectures: {deep: {hidden: [8, 8]}}
   -> architectures.deep.hidden: no width of deep is m, the one that varies; put m in
+linearity_study: {samples: 1798, expansions: 1}
+  -> linearity_study.samples: 1798 is more than the 1797 samples of digits; take at most 1797
 bounds_study: {datasets: [digits]}
   -> bounds_study.datasets[0]: digits is not on the unit sphere; take one with scaling unit_norm
 architectures_study: {datasets: [synthetic]}
