@@ -12,8 +12,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.support import snakemake_forks
-
 ROOT = Path(__file__).parents[2]
 FILES = "CITATION.cff LICENSE Makefile README.md Snakefile config.yaml datasets.yaml pyproject.toml"
 FOLDERS = "config docs/examples envs notebooks papers profiles resources rules schemas scripts src"
@@ -27,11 +25,10 @@ class Clone:
         folder.mkdir()
         # what Python has compiled is taken along, but not what another process is just writing
         ignore = shutil.ignore_patterns("*.pyc.*", "*.egg-info")
-        for name in FILES.split():
-            shutil.copy2(ROOT / name, folder / name)
+        for name in (*FILES.split(), "slurm"):  # a link
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
         for name in FOLDERS.split():
             shutil.copytree(ROOT / name, folder / name, ignore=ignore, symlinks=True)
-        (folder / "slurm").symlink_to((ROOT / "slurm").readlink())
 
     @classmethod
     def at(cls, folder: Path) -> "Clone":
@@ -46,8 +43,10 @@ class Clone:
         unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
         return {k: v for k, v in os.environ.items() if k not in unset} | {"PATH": path}
 
-    def run(self, *arguments: str, check: bool = True) -> snakemake_forks.Done:
-        done = snakemake_forks.run(arguments, self.folder, self.environment())
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "snakemake", *arguments]
+        where = {"cwd": self.folder, "env": self.environment(), "stdin": subprocess.DEVNULL}
+        done = subprocess.run(command, capture_output=True, text=True, **where)
         if check and done.returncode:
             output = f"{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
             pytest.fail(f"snakemake {' '.join(arguments)}\n{output}")
