@@ -18,10 +18,12 @@ FOLDERS = "config docs/examples envs notebooks papers profiles resources rules s
 
 
 class Clone:
-    """A copy of the workflow; `run` calls Snakemake in it, `plan` asks what would run."""
+    """A copy of the workflow, or a folder that is there; `plan` asks what `run` would run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if folder.exists():
+            return
         folder.mkdir()
         # what Python has compiled is taken along, but not what another process is just writing
         ignore = shutil.ignore_patterns("*.pyc.*", "*.egg-info")
@@ -29,13 +31,6 @@ class Clone:
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
         for name in FOLDERS.split():
             shutil.copytree(ROOT / name, folder / name, ignore=ignore, symlinks=True)
-
-    @classmethod
-    def at(cls, folder: Path) -> "Clone":
-        """Return a clone that is there already."""
-        clone = object.__new__(cls)
-        clone.folder = folder
-        return clone
 
     def environment(self) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

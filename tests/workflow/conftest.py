@@ -39,14 +39,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
             shared.mkdir()
             Clone(shared / "clone").run(*CI, "--cores", "2")
             (shared / "done").touch()
-    return Clone.at(shared / "clone")
+    return Clone(shared / "clone")
 
 
 @pytest.fixture
 def rerun(finished: Clone, tmp_path: Path) -> Iterator[Clone]:
     """A copy of the finished clone that a test may change; times are kept."""
-    shutil.copytree(finished.folder, tmp_path / "clone", symlinks=True)
-    yield Clone.at(tmp_path / "clone")
+    yield Clone(shutil.copytree(finished.folder, tmp_path / "clone", symlinks=True))
     shutil.rmtree(tmp_path / "clone")
 
 

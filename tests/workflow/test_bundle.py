@@ -36,8 +36,8 @@ BUNDLE = "results/ci/bundle/ci.zip"
 @pytest.fixture(scope="module")
 def bundled(finished: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     """A copy of the finished clone with a bundle; do not change it."""
-    copy = Clone.at(tmp_path_factory.mktemp("bundled") / "clone")
-    shutil.copytree(finished.folder, copy.folder, symlinks=True)
+    folder = tmp_path_factory.mktemp("bundled") / "clone"
+    copy = Clone(shutil.copytree(finished.folder, folder, symlinks=True))
     done = copy.run("bundle", "--cores", "2", *CI)
     assert job_counts(done.stderr) == Counter(bundle_run=1, bundle=1)
     return copy
@@ -105,8 +105,7 @@ def test_the_crate_says_where_data_are(unpacked: Path, tmp_path: Path):
 def test_bundling_again_follows_what_is_in_it_and_has_the_same_bytes(
     bundled: Clone, tmp_path: Path, monkeypatch
 ):
-    copy = Clone.at(tmp_path / "elsewhere")
-    shutil.copytree(bundled.folder, copy.folder, symlinks=True)
+    copy = Clone(shutil.copytree(bundled.folder, tmp_path / "elsewhere", symlinks=True))
     for path in copy.folder.rglob("*"):
         os.utime(path, (1e9, 1e9), follow_symlinks=False)
     assert copy.plan("bundle", *CI) == Counter()
@@ -224,7 +223,7 @@ def test_a_run_of_its_authors_own_data_is_made_again_without_them(tmp_path: Path
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(entries))
     small = {"datasets": [*entries], "catalogues": ["datasets.yaml", "mine.yaml"], "figures": []}
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL | small | {"run": "small"}))
-    clone, command = Clone.at(tmp_path), ("bundle", "--configfile", "small.yaml", "--cores", "2")
+    clone, command = Clone(tmp_path), ("bundle", "--configfile", "small.yaml", "--cores", "2")
     clone.run(*command, "--snakefile", str(ROOT / "Snakefile"))
     (tmp_path / "secret.csv").unlink()
     bundle = str(tmp_path / "results/small/bundle/small.zip")

@@ -48,7 +48,7 @@ def test_another_workflow_uses_this_one_as_a_module_with_a_prefix(finished, tmp_
     ntk = SMALL | {"run": "ci", "datasets": ["digits"], "figures": ["liu2023relu/fig4_g"]}
     config = {"ntk": ntk | {"activation_constants": ["relu", "linear"]}, "samples": "its own"}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    other = Clone.at(tmp_path)
+    other = Clone(tmp_path)
     other.run("--cores", "2")
     assert (tmp_path / "ntk" / FIGURE).read_bytes() == (finished.folder / FIGURE).read_bytes()
     assert verify_bundle.main([str(tmp_path / "ntk" / BUNDLE)]) == 0
@@ -72,7 +72,7 @@ def test_snakefile_and_working_folder_may_be_apart(finished, tmp_path):
     options = ("-s", f"{finished.folder}/Snakefile", "--cores", "2")
     options += ("--configfile", f"{finished.folder}/config/ci.yaml")
     options += ("--config", "catalogues=[datasets.yaml,mine.yaml]")
-    here, own = Clone.at(tmp_path), "results/ci/datasets/mine/all.npz"
+    here, own = Clone(tmp_path), "results/ci/datasets/mine/all.npz"
     here.run(SPEECH, own, *options)
     assert (tmp_path / SPEECH).read_bytes() == (finished.folder / SPEECH).read_bytes()
     assert (tmp_path / own).exists()
@@ -153,6 +153,6 @@ def test_a_workflow_as_snakedeploy_writes_it_runs(finished, tmp_path: Path, monk
         (tmp_path / "here" / folder).mkdir(parents=True)
     (tmp_path / "here/workflow/Snakefile").write_text(DEPLOYED)
     shutil.copyfile(ROOT / "config/ci.yaml", tmp_path / "here/config/config.yaml")
-    here = Clone.at(tmp_path / "here")
+    here = Clone(tmp_path / "here")
     here.run(TABLE, "--cores", "2")
     assert (here.folder / TABLE).read_bytes() == (finished.folder / TABLE).read_bytes()
