@@ -52,6 +52,8 @@ def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
         rows.rows(run, "spectra")
     assert rows.rows(run, "orthogonality")  # a mistake stops its own study alone
     assert trainings.training_files(run, "training", "fig3")
+    assert rows.user_activation_files(run, ["relu", "bent_tanh"]) == [str(file)]
+    assert rows.user_activation_files(run, ["relu"]) == []
 
 
 def test_null_switches_a_study_off():
