@@ -54,6 +54,8 @@ def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
     assert trainings.training_files(run, "training", "fig3")
     assert rows.user_activation_files(run, ["relu", "bent_tanh"]) == [str(file)]
     assert rows.user_activation_files(run, ["relu"]) == []
+    programs = ["scripts/train_network.py"]
+    assert rows.code(run, programs, [str(file)]) != rows.code(run, programs)
 
 
 def test_null_switches_a_study_off():
