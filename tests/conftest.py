@@ -11,6 +11,9 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 THREADS = os.environ["OMP_NUM_THREADS"]
 os.environ.setdefault("MPLBACKEND", "agg")
+# Servers on loopback are reached directly, whatever the machine's proxy is.
+for variable in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[variable]
 
 hypothesis.settings.register_profile(
     "project", deadline=None, derandomize=True, max_examples=50, database=None
@@ -54,11 +57,3 @@ def activation_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(activations, "_PLUGINS", set())
     yield
     activations.get.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reach the servers on loopback directly, whatever the machine's proxy is."""
-    for name in list(os.environ):
-        if name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)

@@ -45,7 +45,6 @@ serve(lambda: k, ["numpy"])
 
 
 def section_of(folder: Path, name: str) -> str:
-    """Return the section that a benchmark has written."""
     text = (folder / "README.md").read_text(encoding="utf-8")
     section = text.split(f"<!-- {name}: written by python -m benchmarks {name} -->\n")[1]
     return section.split(f"<!-- end of {name} -->")[0]
@@ -58,7 +57,6 @@ def test_a_peer_is_timed_if_its_kernel_is_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "PROGRAMS", tmp_path)
 
     def measured(program: str, factor: str) -> dict[str, Any]:
-        """Measure with a program as the only peer."""
         (tmp_path / "peer.py").write_text(program)
         monkeypatch.setitem(block.PEERS, "torch_func", workers.Peer("a peer", "peer.py", factor))
         return block.measure_case(case, QUICK)

@@ -82,10 +82,7 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
 
 @pytest.fixture
 def draw(tmp_path, monkeypatch, capsys):
-    """Return a function that executes a notebook and returns what its cells show.
-
-    Warnings are errors here, and nothing is printed.
-    """
+    """Return a function that executes a notebook, with no warning, and returns what it shows."""
     shown: list[Any] = []
     monkeypatch.setattr(sys, "displayhook", shown.append)
 
@@ -132,9 +129,8 @@ def test_in_jupyter_a_notebook_runs_where_it_lies_with_its_defaults(finished, tm
     assert (tmp_path / f"results/demo/figures/{figure}.png").exists()
 
 
-#: Columns of tables with an axis of the run, and the key of the config that has their values.
-AXES = {"dataset": "datasets", "activation": "activations", "architecture": "architectures"}
-AXES |= {"model": "models", "depth": "depths", "width": "widths", "seed": "seeds"}
+#: Columns of tables with an axis of the run; in the config they are plurals.
+AXES = ("dataset", "activation", "architecture", "model", "depth", "width", "seed")
 #: Tables of which all kappas are missing in a poor run: kernels of low rank, or not resolved.
 WITHOUT_KAPPA = ("activation_study", "architectures", "kernels_along_training")
 
@@ -150,7 +146,7 @@ def first_of_each_axis(part: pd.DataFrame, chosen: dict[str, Any], kept: str) ->
     """Return the rows with one value of each axis, that of the config if it has some."""
     for axis in [axis for axis in AXES if axis in part.columns and axis != kept]:
         known = part[axis].dropna()
-        values = [value for value in chosen.get(AXES[axis]) or [] if value in {*known}]
+        values = [value for value in chosen.get(f"{axis}s") or [] if value in {*known}]
         part = part[part[axis].isna() | (part[axis] == next(iter([*values, *known]), None))]
     return [*part.index]
 
@@ -161,7 +157,7 @@ def poor(finished, tmp_path_factory) -> tuple[Path, dict[str, Any]]:  # noqa: F8
     run, folder = finished.folder / "results/ci", tmp_path_factory.mktemp("poor")
     config = yaml.safe_load((run / "record/config.yaml").read_text())
     for key in config:
-        if key in AXES.values() or key.endswith("_study"):
+        if key.removesuffix("s") in AXES or key.endswith("_study"):
             config[key] = first_only(config[key])
     for name in {name for spec in FIGURES.values() for name in spec["tables"]}:
         declared = TABLES["conditioning" if name == "activation_study" else name]

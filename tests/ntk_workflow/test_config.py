@@ -54,6 +54,8 @@ overrides: {digits: {blocks: 8}}
 overrides: {digit: {blocks: 1}} -> overrides.digit: no dataset of this run; did you mean 'digits'?
 architectures: {deep: {hidden: [8, 8]}}
   -> architectures.deep.hidden: no width of deep is m, the one that varies; put m in
+linearity_study: {samples: 1798, expansions: 1}
+  -> linearity_study.samples: 1798 is more than the 1797 samples of digits; take at most 1797
 bounds_study: {datasets: [digits]}
   -> bounds_study.datasets[0]: digits is not on the unit sphere; take one with scaling unit_norm
 architectures_study: {datasets: [synthetic]}
@@ -91,6 +93,13 @@ CASES = [case.split(" -> ") for case in MISTAKES.replace("\n  -> ", " -> ").stri
 def test_one_mistake_is_one_line(overlay, expected):
     (line,) = lines(yaml.safe_load(overlay))
     assert line.startswith(expected)
+
+
+def test_mistakes_in_papers_are_reported_together():
+    first, second = lines({"papers": ["liu2024", "phase_diagram", "liu2025"]})
+    known = "agarwal2021deep, followups, liu2022transition, liu2023relu"
+    assert f"config key papers: there is no papers/liu2024.yaml; there are: {known}" in first
+    assert "there is no papers/liu2025.yaml" in second
 
 
 def test_a_number_needs_no_point_before_its_exponent_and_is_decimal():

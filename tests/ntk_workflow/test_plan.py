@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.plan.rows import user_activation_files
 from ntk_workflow.run import changed_keys
+from ntk_workflow.trainings.settings import TrainingSettings
+from ntk_workflow.yaml_files import to_words
 from tests.support.runs import ROOT, mistakes_of, run_of
 
 MINE = {"datasets": ["digits"], "activations": ["relu"], "depths": [1], "epochs": 3}
@@ -25,17 +26,6 @@ NETWORK = {"dataset": "digits", "model": "mlp", "activation": "relu", "depth": "
 def training_of(**values: str) -> Wildcards:
     """Return the wildcards of a job of the experiment `mine`."""
     return Wildcards(fromdict={"experiment": "mine", **NETWORK, **values})
-
-
-def test_a_study_with_mistakes_stops_itself_alone():
-    run = run_of({"kernel_size": 5000, "linearity_study": {"samples": 5000, "expansions": 1}})
-    assert set(mistakes_of(run)) == {"grid", "linearity_study"}
-    with pytest.raises(SystemExit, match="a block of 5000 is larger than"):
-        rows.rows(run, "spectra")
-    with pytest.raises(SystemExit, match=r"linearity_study\.samples: 5000 is more than"):
-        rows.rows(run, "linearity")
-    assert rows.rows(run, "orthogonality")
-    assert trainings.training_files(run, "training", "fig3")
 
 
 BENT = """
@@ -57,24 +47,28 @@ def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
     overlay |= {"kernels": ["infinite_ntk"], "overrides": {}, "kernel_size": 20}
     assert mistakes_of(run_of(overlay | {"datasets": ["digits_sphere"]})) == {}
     told = r"errors of 1\.\d\d% .* where norms differ.*unlike digits$"
+    run = run_of(overlay | {"datasets": ["digits_sphere", "digits"]})
     with pytest.raises(SystemExit, match=told):
-        rows.rows(run_of(overlay | {"datasets": ["digits_sphere", "digits"]}), "spectra")
+        rows.rows(run, "spectra")
+    assert rows.rows(run, "orthogonality")  # a mistake stops its own study alone
+    assert trainings.training_files(run, "training", "fig3")
+    assert rows.user_activation_files(run, ["relu", "bent_tanh"]) == [str(file)]
+    assert rows.user_activation_files(run, ["relu"]) == []
+    programs = ["scripts/train_network.py"]
+    assert rows.code(run, programs, [str(file)]) != rows.code(run, programs)
 
 
-@pytest.mark.parametrize(
-    ("key", "figure"),
-    [
-        ("bounds_study", "agarwal2021deep/bounds_vs_exact"),
-        ("training", "liu2023relu/fig3_training_curves"),
-    ],
-)
-def test_null_switches_a_study_off(key, figure):
-    run = run_of({key: None})
-    assert len(run.tables) < len(run_of({}).tables)
-    assert figure not in figures.drawn(run)
-    assert "liu2023relu/fig2_conditioning_vs_depth" in figures.drawn(run)
-    with pytest.raises(SystemExit, match=f"{figure} needs {key}"):
-        figures.inputs(run, figure)
+def test_null_switches_a_study_off():
+    for key, figure in {
+        "bounds_study": "agarwal2021deep/bounds_vs_exact",
+        "training": "liu2023relu/fig3_training_curves",
+    }.items():
+        run = run_of({key: None})
+        assert len(run.tables) < len(run_of({}).tables)
+        assert figure not in figures.drawn(run)
+        assert "liu2023relu/fig2_conditioning_vs_depth" in figures.drawn(run)
+        with pytest.raises(SystemExit, match=f"{figure} needs {key}"):
+            figures.inputs(run, figure)
 
 
 def test_a_figure_needs_its_own_experiments_alone():
@@ -125,6 +119,23 @@ def test_a_job_trains_a_network_or_one_of_its_seeds():
     run = run_of({"training": {"mine": leaky}})
     compared = trainings.predicted(run, training_of(activation="leaky_relu"))
     assert compared == ["results/demo/training/mine/digits/mlp/leaky_relu/depth-1.parquet"]
+
+
+def test_a_config_has_the_settings_and_defaults_of_trainings_and_words_are_read_back():
+    keys = read_yaml(ROOT / "schemas/config.schema.yaml")["$defs"]["experiment"]["properties"]
+    defaults = {key: each["default"] for key, each in keys.items() if "default" in each}
+    given = {"epochs": 3, "loss": "square"}
+    config = defaults | given | {"learning_rates": {"critical": [1e-7]}, "datasets": ["digits"]}
+    expected = TrainingSettings(**given, learning_rates=(1e-7,), rate_unit="critical")
+    assert TrainingSettings.from_config(config, image=None) == expected
+    config |= {"kernels_along": {"samples": 12, "points": 3}, "decay_at": [1, 2], "tf32": True}
+    settings = TrainingSettings.from_config(config, image=(4, 3, 2))
+    assert (settings.kernels_along, settings.decay_at, settings.tf32) == ((12, 3), (1, 2), True)
+    assert TrainingSettings.from_words(to_words(asdict(settings))) == settings
+    extra = {each.name for each in fields(TrainingSettings)} - keys.keys()
+    assert extra == {"rate_unit", "critical_seeds", "image"}
+    required = {each.name for each in fields(TrainingSettings) if each.default is MISSING}
+    assert required == {"epochs", "learning_rates"}
 
 
 def test_what_means_the_same_has_the_same_parameters_and_config():
@@ -196,18 +207,6 @@ def test_a_training_depends_on_all_of_its_samples():
     samples = ["results/demo/datasets/mnist/all.npz", *trainings.samples_for_tests(run, "mnist")]
     assert len(samples) == 2
     assert trainings.datasheets(run, "mnist") == [name.replace(".npz", ".json") for name in samples]
-
-
-def test_a_training_depends_on_the_file_of_its_activation(tmp_path):
-    file, codes = tmp_path / "bent_tanh.py", set()
-    for text in (BENT, BENT.replace("0.7", "0.75")):
-        file.write_text(text)
-        run = run_of({})
-        run = replace(run, config={**run.config, "activation_files": [str(file)]})
-        own = user_activation_files(run, ["bent_tanh"])
-        codes.add(rows.code(run, ["scripts/train_network.py"], own))
-        assert user_activation_files(run, ["relu"]) == []
-    assert len(codes) == 2
 
 
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():

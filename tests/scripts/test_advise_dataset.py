@@ -5,20 +5,15 @@ from pathlib import Path
 import advise_dataset
 import numpy as np
 import pandas as pd
-import pytest
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from tests.support.trainings import to_words
 
 
-@pytest.fixture
-def few(monkeypatch):
+def test_a_table_of_ones_own_gets_a_page_and_a_table(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(advise_dataset, "ACTIVATIONS", ("relu", "erf"))
     monkeypatch.setattr(advise_dataset, "DEPTHS", (1, 4))
-
-
-def test_a_table_of_ones_own_gets_a_page_and_a_table(few, tmp_path: Path):
     x = np.random.default_rng(0).standard_normal((16, 3))
     frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(kind=["x", "y"] * 8)
     frame.to_csv(tmp_path / "mine.csv", index=False)
@@ -38,16 +33,3 @@ def test_a_table_of_ones_own_gets_a_page_and_a_table(few, tmp_path: Path):
     assert "Advice on &lt;mine&gt;" in pages[0]
     assert "of 2 classes" in pages[0]
     assert "http" not in pages[0]  # nothing is loaded
-
-
-def test_what_cannot_be_advised_on_is_one_line(few, tmp_path: Path, refusal):
-    given = {"data": tmp_path / "mine.csv", "dataset": "mine", "threads": 1}
-    given |= {"output": tmp_path / "out.parquet", "page": tmp_path / "out.html"}
-    for content, problem in (
-        ("a,b\n1,2\n", "2 or more"),
-        ("a,b\n1,x\n2,3\n3,4\n4,4\n", "line 2, column 'b' is 'x', not a number"),
-    ):
-        (tmp_path / "mine.csv").write_text(content)
-        error = refusal(advise_dataset, to_words(given))
-        assert problem in error
-        assert "mine.csv" in error

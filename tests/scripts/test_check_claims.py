@@ -47,10 +47,8 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
 
 CLAIM = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "Something."}
 CLAIM |= {"table": "claim_experiments", "quantity": "value", "comparison": "<", "target": 1}
-
-
-def formula(printed: str) -> dict[str, dict[str, str]]:
-    return {"formula": {"printed": printed, "corrected": "x"}}
+UNKNOWN = {"formula": {"printed": r"\foo", "corrected": "x"}}
+UNBALANCED = {"formula": {"printed": "x^{2}}{", "corrected": "x"}}
 
 
 def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured, refusal):
@@ -58,11 +56,12 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
         ([{"kind": "guess"}], "liu2023relu.yaml: claims[0].kind: 'guess' is not one of"),
         ([{"colour": "red"}], "unknown key 'claims[0].colour'; known: comparison"),
         ([{"quantity": "valeu"}], "claim a: quantity: there is no column 'valeu' in claim_exp"),
+        ([{"table": "angels"}], "liu2023relu.yaml: no run has the table angels of the claim a"),
         ([{"where": ["at <"]}], "claim a: where: 'at <': invalid syntax"),
         ([{}, {}], "liu2023relu.yaml: claims named twice: a"),
         ([{"paper_size": "width +"}], "claim a: paper_size: 'width +': invalid syntax"),
-        ([formula(r"\foo")], r"claim a: formula.printed: '\\foo': \foo is not known"),
-        ([formula("x^{2}}{")], "is no formula: NoAvailableTokensError"),
+        ([UNKNOWN], r"claim a: formula.printed: '\\foo': \foo is not known"),
+        ([UNBALANCED], "is no formula: NoAvailableTokensError"),
     ):
         paper = tmp_path / "liu2023relu.yaml"
         content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import collect_paper_figures
-import pytest
 from matplotlib.figure import Figure
 
 from ntk_conditioning import plotting
@@ -15,25 +14,15 @@ CAPTION = r"""
 """
 
 
-@pytest.fixture
-def given(tmp_path: Path) -> Path:
-    """A folder with two figures and their captions."""
+def test_figures_are_collected_with_their_captions(tmp_path: Path):
     for name, width in WIDTHS.items():
         Figure(figsize=(width, 2.0)).savefig(tmp_path / f"{name}.pdf")
         (tmp_path / f"{name}.rst").write_text(CAPTION.format(name[-1]), encoding="utf-8")
-    return tmp_path
-
-
-def arguments(given: Path) -> list[str]:
-    figures = ["--figures", *(f"{name}={given}/{name}.pdf" for name in WIDTHS)]
-    texts = ["--captions", *(f"{name}={given}/{name}.rst" for name in WIDTHS)]
-    return [*figures, *texts, f"--folder={given}/paper"]
-
-
-def test_figures_are_collected_with_their_captions(given):
-    assert collect_paper_figures.main(arguments(given)) == 0
-    files = {path.name: path.read_bytes() for path in (given / "paper").iterdir()}
-    pdfs = {f"{name}.pdf": (given / f"{name}.pdf").read_bytes() for name in WIDTHS}
+    figures = ["--figures", *(f"{name}={tmp_path}/{name}.pdf" for name in WIDTHS)]
+    texts = ["--captions", *(f"{name}={tmp_path}/{name}.rst" for name in WIDTHS)]
+    assert collect_paper_figures.main([*figures, *texts, f"--folder={tmp_path}/paper"]) == 0
+    files = {path.name: path.read_bytes() for path in (tmp_path / "paper").iterdir()}
+    pdfs = {f"{name}.pdf": (tmp_path / f"{name}.pdf").read_bytes() for name in WIDTHS}
     latex, markdown = (files[f"captions.{kind}"].decode() for kind in ("tex", "md"))
     assert files == {"captions.tex": latex.encode(), "captions.md": markdown.encode()} | pdfs
     header, first, second = latex.split("\n\n")

@@ -40,7 +40,6 @@ def run(tmp_path):
 
 
 def bundle(folder: Path) -> Path:
-    """Write a run as a zipped bag and return the archive."""
     payload, target = folder.parent / "bag" / folder.name, folder.with_suffix(".zip")
     shutil.copytree(folder, payload / "results/tiny")
     archive.make_bag(payload, {"Bagging-Date": "2026-01-02"})
@@ -119,36 +118,21 @@ def test_what_only_one_run_has_is_a_difference(run, compared):
     assert "tables only in A: claims" in compared(a, b)[1]
 
 
-def changed_bundle(folder: Path) -> Path:
-    path = bundle(folder)
-    again = archive.unpack(path, folder.parent / "again")
+def test_what_is_no_run_is_one_line(run, refusal, tmp_path):
+    a, changed, damaged = run("a"), bundle(run("b")), run("c")
+    again = archive.unpack(changed, tmp_path / "again")
     record = again / "record/versions.json"
     record.write_text(record.read_text().replace("aa", "ab"))
-    archive.pack(again.parents[2], path)
-    return path
-
-
-def bomb(folder: Path) -> Path:
-    with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as opened:
-        opened.writestr("run/data/results/tiny/tables/claims.parquet", bytes(10**6))
-    return folder / "bomb.zip"
-
-
-def damaged_table(folder: Path) -> Path:
-    (folder / "tables/claims.parquet").write_bytes(b"PAR1")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda folder: folder / "absent", "does not exist"),
-        (lambda folder: folder / "record", r"has no tables/\*\.parquet"),
-        (lambda folder: folder / "record/config.yaml", "no bundle: File is not a zip file"),
-        (changed_bundle, r"no bundle: .*versions\.json sha256 validation failed"),
-        (bomb, "larger than the archive: a zip bomb"),
-        (damaged_table, "table claims is damaged"),
-    ],
-)
-def test_what_is_no_run_is_one_line(run, refusal, damage, message):
-    assert re.search(message, refusal(compare_runs, [damage(run("a")), run("b")]))
+    archive.pack(again.parents[2], changed)
+    (damaged / "tables/claims.parquet").write_bytes(b"PAR1")
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("run/data/results/tiny/tables/claims.parquet", bytes(10**6))
+    for path, message in {
+        a / "absent": "does not exist",
+        a / "record": r"has no tables/\*\.parquet",
+        a / "record/config.yaml": "no bundle: File is not a zip file",
+        changed: r"no bundle: .*versions\.json sha256 validation failed",
+        tmp_path / "bomb.zip": "larger than the archive: a zip bomb",
+        damaged: "table claims is damaged",
+    }.items():
+        assert re.search(message, refusal(compare_runs, [path, a]))

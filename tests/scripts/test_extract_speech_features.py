@@ -19,17 +19,13 @@ def arguments(folder: Path, source: Path, *options: str) -> list[str]:
     return [f"--source={source}", f"--subset={SUBSET}", *outputs, *options]
 
 
-def run(folder: Path, source: Path, *options: str) -> int:
-    return extract_speech_features.main(arguments(folder, source, *options))
-
-
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     return corpora.make_tree(tmp_path / "tree")
 
 
 def test_every_row_is_the_vector_of_its_frame(tmp_path):
-    assert run(tmp_path, SAMPLE, "--frames", "60") == 0
+    assert extract_speech_features.main(arguments(tmp_path, SAMPLE, "--frames=60")) == 0
     with np.load(tmp_path / "x.npz") as archive:
         x, y = archive["x"], archive["y"]
     index = pd.read_parquet(tmp_path / "x.parquet")
@@ -50,7 +46,8 @@ def test_bytes_repeat_whatever_the_source_and_the_threads(tree, tmp_path):
     archive = make_tar(tree, tmp_path / "small.tar.gz")
 
     def outputs(source: Path, *options: str) -> list[bytes]:
-        assert run(tmp_path, source, "--frames", "50", *options) == 0
+        call = arguments(tmp_path, source, "--frames=50", *options)
+        assert extract_speech_features.main(call) == 0
         return [(tmp_path / name).read_bytes() for name in ("x.npz", "x.parquet")]
 
     usual = outputs(tree)
@@ -64,8 +61,8 @@ def test_labels_are_phones_where_there_are_alignments(tree, tmp_path, capsys):
     for name, intervals in (("19-198-0000", spoken), ("19-198-0001", [(0, 1, "T")])):
         grid = corpora.textgrid_bytes(intervals)
         (tmp_path / f"{name}.TextGrid").write_bytes(grid)
-    settings = ["--settings", "label_offset_ms=5"]
-    assert run(tmp_path, tree, "--alignments", str(tmp_path), *settings) == 0
+    options = [f"--alignments={tmp_path}", "--settings", "label_offset_ms=5"]
+    assert extract_speech_features.main(arguments(tmp_path, tree, *options)) == 0
     index = pd.read_parquet(tmp_path / "x.parquet")
     assert (index.label_name == np.where(index.frame < 50, "AH", "T")).all()
     text = capsys.readouterr().err

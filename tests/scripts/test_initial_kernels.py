@@ -39,10 +39,6 @@ def kernel(folder: Path, **options: Any) -> list[dict[str, Any]]:
     return tables.read(folder / "kernel.parquet", "training_kernels").to_pylist()
 
 
-def write_samples(folder: Path, x: np.ndarray, y: np.ndarray) -> None:
-    save_prepared(folder / "train.npz", PreparedSamples("tiny", x, y, "none"))
-
-
 def spectrum(row: dict[str, Any], x: Any, activation: str = "relu") -> Any:
     """Return the conditioning of the NTK of a row's network on samples."""
     init = generator(row["seed"], "init")
@@ -82,7 +78,7 @@ def test_of_many_samples_a_part_is_taken_and_what_is_held_out_is_no_part_of_it(f
 @pytest.mark.parametrize("model", ["fc_layer_norm", "resnet_fixup"])
 def test_the_kernel_of_modules_has_the_factors_of_their_rates(folder, model):
     x = np.random.default_rng(3).standard_normal((9, 16))
-    write_samples(folder, x, np.arange(9))
+    save_prepared(folder / "train.npz", PreparedSamples("tiny", x, np.arange(9), "none"))
     size: dict[str, Any] = {"depth": 4, "width": 4, "image": (4, 4, 1)}
     (row,) = kernel(folder, model=model, seeds=(1,), **size)
     network, seen = initial_network(model, x, seed=1, activation=activations.get("relu"), **size)

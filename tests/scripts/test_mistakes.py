@@ -1,5 +1,6 @@
 """Mistakes in the arguments of programs that need no data for it, and what all programs share."""
 
+import advise_dataset
 import aggregate_table
 import measure_activations
 import measure_precision
@@ -15,6 +16,7 @@ from tests.support.rows import write
 
 OUTPUT = "--output=table.parquet"
 PRECISION = f"--samples=4 --dim=3 --width=16 --depths 0 --points=5 --seeds 1 {OUTPUT}"
+MINE = "--dataset=mine --page=page.html"
 LARGE = PRECISION.replace("=4", "=2000000").replace("=3", "=2000001")
 
 
@@ -24,6 +26,8 @@ LARGE = PRECISION.replace("=4", "=2000000").replace("=3", "=2000001")
         (aggregate_table, "--table=spectra --rows none.parquet", "none.parquet: no such table"),
         (aggregate_table, "--table=spectra --rows one.parquet", "not a spectra table of this vers"),
         (aggregate_table, "--table=datasets --rows one.parquet one.parquet", "1 rows repeat the k"),
+        (advise_dataset, f"{MINE} --data=x.csv", "x.csv: line 2, column 'b' is 'x', not a number"),
+        (advise_dataset, f"{MINE} --data=1.csv", "1.csv has shape (1, 2); it must be (2 or more"),
         (measure_activations, "--activation norm_relu", "did you mean 'normrelu'"),
         (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
         (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
@@ -32,6 +36,8 @@ LARGE = PRECISION.replace("=4", "=2000000").replace("=3", "=2000001")
 def test_a_mistake_is_one_line(program, arguments, problem, tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "one.parquet", TABLES["datasets"], {})
+    for row in "1x":
+        (tmp_path / f"{row}.csv").write_text(f"a,b\n1,{row}\n")
     words = arguments.split() + ([] if "output=" in arguments else [OUTPUT])
     assert problem in refusal(program, words)
 

@@ -4,15 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import describe_dataset
 import numpy as np
 import prepare_dataset
 import pytest
 import yaml
 
-from ntk_conditioning.data.prepared import PreparedSamples, load_prepared
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import PreparedSamples, content_digest, load_prepared
 from tests.support.sources import idx_entry
 
-DATA, DATASHEET = Path("out/data.npz"), Path("out/data.json")
+DATA, DATASHEET, ROW = Path("out/data.npz"), Path("out/data.json"), Path("out/row.parquet")
 
 
 @pytest.fixture(autouse=True)
@@ -21,14 +23,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def arguments(name: str, entry: object, *options: str) -> list[str]:
-    """Return a command line for an entry of that name."""
     Path("catalogue.yaml").write_text(yaml.safe_dump({name: entry}))
     files = [f"--output={DATA}", f"--datasheet={DATASHEET}"]
     return [f"--dataset={name}", "--catalogues=catalogue.yaml", *files, *options]
 
 
 def prepare(name: str, entry: object, *options: str) -> PreparedSamples:
-    """Return the samples of a call that must succeed."""
     assert prepare_dataset.main(arguments(name, entry, *options)) == 0
     return load_prepared(DATA)
 
@@ -94,3 +94,41 @@ def test_a_file_with_another_checksum_is_refused(tiny, refusal):
 def test_each_mistake_is_one_line(refusal, name, entry, options, problem):
     words = arguments(name, entry, *options.split())
     assert refusal(prepare_dataset, words).count(problem) == 1
+
+
+X = np.array([[3, 4, 9], [0, 5, 9], [3, 4, 9], [3, 4, 9]], dtype=np.uint8)
+
+
+def described(x: np.ndarray, *draw: str, **labels: np.ndarray) -> dict[str, Any]:
+    """Return the row that describes prepared samples, which has the same bytes again."""
+    np.savez("mine.npz", x=x, **labels)
+    entry = ABSENT | {"path": "mine.npz", "scaling": "unit_interval", "value_range": [0, 10]}
+    prepare("mine", entry, *draw)
+    files = [f"--data={DATA}", f"--datasheet={DATASHEET}", "--dataset=mine", f"--output={ROW}"]
+    assert describe_dataset.main(files) == 0
+    written = ROW.read_bytes()
+    assert describe_dataset.main(files) == 0
+    assert ROW.read_bytes() == written
+    (row,) = tables.read(ROW, "datasets").to_pylist()
+    return row
+
+
+def test_a_description_by_hand():
+    y = np.array([1, 1, 7, 1])
+    row = described(X, "--samples=4", "--seed=3", y=y)
+    floats = {name: row.pop(name) for name in ("norm_min", "norm_median", "norm_max", "min_angle")}
+    expected = {"dataset": "mine", "seed": 3, "n": 4, "d": 3, "dtype": "uint8", "i": 0, "j": 1}
+    expected |= {"classes": 2, "class_min": 1, "class_max": 3, "scaling": "unit_interval"}
+    expected |= {"min": 0.0, "max": 9.0, "constant_columns": 1, "gram_rank": 2, "duplicates": 3}
+    digest = content_digest(PreparedSamples("mine", X, y, "unit_interval", (0.0, 10.0)))
+    assert row == expected | {"sha256": digest}
+    # both samples, (0.3, 0.4, 0.9) and (0, 0.5, 0.9), have norm² 1.06 and inner product 1.01
+    angle = np.degrees(np.arccos(1.01 / 1.06))
+    np.testing.assert_allclose(list(floats.values()), [1.06**0.5] * 3 + [angle], rtol=1e-14)
+
+
+def test_what_does_not_exist_is_missing_in_a_description():
+    row = described(np.full((3, 2), 5.0))
+    names = ("seed", "classes", "class_min", "class_max", "min_angle", "i", "j")
+    assert [name for name in row if row[name] is None] == list(names)
+    assert row["duplicates"] == 3

@@ -13,7 +13,6 @@ from tests.support.rows import write
 
 
 def page(*sources: Path) -> str:
-    """Return the page of some files."""
     output = sources[0].with_name("page.html")
     assert render_page.main(["--sources", *map(str, sources), f"--output={output}"]) == 0
     assert not re.search(r"src=|href=|url\(|@import|<script", output.read_text())

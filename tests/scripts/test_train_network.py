@@ -2,7 +2,6 @@
 
 import itertools
 import signal
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,6 @@ def arguments(folder: Path, **options: Any) -> list[str]:
 
 
 def call(folder: Path, **options: Any) -> bytes:
-    """Return the output of a call that must succeed."""
     given = arguments(folder, **options)
     assert train_network.main(given) == 0
     return Path(given[given.index("--output") + 1]).read_bytes()
@@ -64,12 +62,6 @@ def call(folder: Path, **options: Any) -> bytes:
 def rows(folder: Path, **options: Any) -> list[dict[str, Any]]:
     call(folder, **options)
     return tables.read(folder / "out/depth-1.parquet", "training").to_pylist()
-
-
-@pytest.fixture
-def lines(capsys):
-    """Return a function that returns what was logged since the last time, without the clock."""
-    return lambda: [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
 
 
 def test_there_is_a_row_for_every_network_and_evaluated_epoch(folder):
@@ -104,9 +96,7 @@ def assert_curves(table, ensemble):
 
 
 def test_the_curves_are_those_of_an_ensemble(folder):
-    """Classes are numbered by their labels in training, though a test set may lack some, and a test
-    set is scaled like its training set.
-    """
+    """A test set is scaled like its training set, and has its numbers of classes, if not all."""
     write_samples(folder / "train.npz", scaling="standardize")
     write_samples(folder / "test.npz", n=11, seed=1, labels=LABELS[1:], scaling="standardize")
     train = load_prepared(folder / "train.npz")
@@ -225,9 +215,8 @@ def test_a_mistake_is_one_line(folder, refusal, options, problem):
     assert problem in refusal(train_network, [*words, *options.get("settings", "").split()])
 
 
-@contextmanager
-def stopped_after(steps: int, number: int = signal.SIGTERM):
-    """Have a signal noted in the midst of the step that follows so many, of any network."""
+def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any) -> None:
+    """Have a call stopped in the step after so many, which leaves a checkpoint and no output."""
     left = itertools.count(steps, -1)
     with pytest.MonkeyPatch.context() as patched:
         for ensemble in (Ensemble, ModuleEnsemble):
@@ -238,12 +227,6 @@ def stopped_after(steps: int, number: int = signal.SIGTERM):
                 return descend(*given, **options)
 
             patched.setattr(ensemble, "_descend", step)
-        yield
-
-
-def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any) -> None:
-    """Have a call stopped after so many steps, which leaves a checkpoint and no output."""
-    with stopped_after(steps, number):
         given = arguments(folder, **{"checkpoints": folder / "kept"} | options)
         assert train_network.main(given) == 128 + number
     assert not (folder / "out").exists()
@@ -265,7 +248,7 @@ MEASURED = {"momentum": 0.9, "kernels_along": (12, 30), "kernels_output": "along
     ],
 )
 def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
-    folder, lines, monkeypatch, steps, number, epoch, options, seconds
+    folder, capsys, monkeypatch, steps, number, epoch, options, seconds
 ):
     """Also of samples that were moved, or with other threads; the bytes are the same."""
     monkeypatch.setattr(loop, "SECONDS", seconds)
@@ -273,12 +256,13 @@ def test_a_stopped_call_leaves_a_checkpoint_at_once_and_the_next_goes_on(
     usual, along = call(folder, **options, output=folder / "usual.parquet"), Path("along.parquet")
     usual_along = along.read_bytes() if along.exists() else b""
     stop(folder, steps, number, **options)
-    assert lines()[-1] == f"stopped by a signal in epoch {epoch}; call again to go on"
+    stopped = f" stopped by a signal in epoch {epoch}; call again to go on\n"
+    assert capsys.readouterr().err.endswith(stopped)
     data = Path("images.npz" if "image" in options else "train.npz").rename("moved.npz")
     given = options | {"data": data, "threads": 2, "checkpoints": folder / "kept"}
     assert call(folder, **given) == usual
     assert not usual_along or along.read_bytes() == usual_along
-    assert f"going on from a checkpoint in epoch {epoch}" in lines()
+    assert f" going on from a checkpoint in epoch {epoch}\n" in capsys.readouterr().err
     assert not [*folder.glob("kept/*")]
 
 
@@ -324,7 +308,7 @@ def test_a_checkpoint_depends_on_every_setting_on_the_data_and_the_code(folder, 
     assert OTHERS.keys() >= SETTINGS
 
 
-def test_a_damaged_checkpoint_is_not_used(folder, lines):
+def test_a_damaged_checkpoint_is_not_used(folder, capsys):
     """Wide networks, so that the file is weights: a bit of a zip's headers may do no harm."""
     usual = call(folder, width=200, output=folder / "usual.parquet")
     stop(folder, 20, width=200)
@@ -335,7 +319,7 @@ def test_a_damaged_checkpoint_is_not_used(folder, lines):
     for data in (flipped, sound[:-100]):
         path.write_bytes(data)
         path.with_name(f".{path.stem}-0123456789abcdef.npz").write_bytes(sound)  # half written
-        lines()
+        capsys.readouterr()
         assert call(folder, width=200, checkpoints=folder / "kept") == usual
-        assert [line for line in lines() if line.startswith("a checkpoint is not used: ")]
+        assert " a checkpoint is not used: " in capsys.readouterr().err
         assert not [*folder.glob("kept/*")]

@@ -9,7 +9,6 @@ fixed place, /etc/slurm: a job's `srun` looks there, for Snakemake's jobs take S
 their environment. A Slurm that is configured there already is left alone.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -114,10 +113,6 @@ DAEMONS = {
 }
 
 
-class ClusterError(Exception):
-    """The cluster cannot be started."""
-
-
 def reason_not_to_run() -> str | None:
     """Return why no cluster can be started on this machine, or None."""
     path = ENVIRONMENT["PATH"]
@@ -136,9 +131,9 @@ def is_ours(path: Path) -> bool:
 
 
 def start() -> None:
-    """Start everything and wait until the node takes jobs, or raise `ClusterError`."""
+    """Start everything and wait until the node takes jobs."""
     if reason := reason_not_to_run():
-        raise ClusterError(reason)
+        sys.exit(f"cluster: error: {reason}")
     stop()  # one that was left behind
     try:
         configure()
@@ -187,11 +182,10 @@ def configure() -> None:
     (FOLDER / "munge.key").chmod(0o400)
     for number in range(4):  # the numbers are those of /dev/null
         os.mknod(FOLDER / f"gpu{number}", 0o20666, os.makedev(1, 3))
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        ports = [each.getsockname()[1] for each in sockets]
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
     memory = psutil.virtual_memory().total // 2**20
     cpus = max(4, os.cpu_count() or 1)  # a job of the tests mostly waits for Slurm
     values = {"folder": FOLDER, "node": NODE, "ports": ports, "memory": memory, "cpus": cpus}
@@ -211,7 +205,7 @@ def command(words: str, *, check: bool = True) -> str | None:
     except (subprocess.TimeoutExpired, FileNotFoundError):
         return None
     if check and done.returncode:
-        raise ClusterError(f"{words}: {done.stderr.strip()}")
+        raise RuntimeError(f"{words}: {done.stderr.strip()}")
     return done.stdout if done.returncode == 0 else None
 
 
@@ -221,23 +215,14 @@ def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 120
         if time.monotonic() > end:
             logs = sorted([*FOLDER.glob("*.log"), *FOLDER.glob("*.out")])
             texts = [f"--- {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs]
-            raise ClusterError("\n".join([f"{what}: nothing within {seconds} s", *texts]))
+            raise RuntimeError("\n".join([f"{what}: nothing within {seconds} s", *texts]))
         time.sleep(0.2)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["up", "down"])
-    if parser.parse_args().action == "down":
-        stop()
-        return
-    try:
-        start()
-    except ClusterError as error:
-        sys.exit(f"cluster: error: {error}")
-    print(command("sinfo"), end="")
-    print("snakemake --profile slurm --configfile config/ci.yaml    # stop it with make slurm-down")
-
-
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["up"]:
+        start()
+        print(command("sinfo"), end="")
+        print("snakemake --profile slurm --configfile config/ci.yaml    # then make slurm-down")
+    else:
+        stop()

@@ -53,10 +53,7 @@ def test_a_figure_comes_through_slurm_though_it_is_interrupted(site, request):
 
 
 def stopped_training() -> str | None:
-    """Stop the training if it runs and handles SIGTERM, and return its job.
-
-    Slurm lets its processes go on when it ends the job: it sends SIGCONT with SIGTERM.
-    """
+    """Stop the training if it handles SIGTERM, with which Slurm sends SIGCONT; return its job."""
     for job, _, memory in jobs(word="RUNNING", fields="JobID,State,ReqMem"):
         if memory == "400M":  # it may run for a moment until Slurm sees what it takes
             continue

@@ -9,8 +9,9 @@ corrected value change places, in a claim about one of them.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -22,8 +23,6 @@ from ntk_workflow.claims.papers import Claim, columns, load
 ROOT = Path(__file__).parents[2]
 TURNED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 SWAPPED = {"printed": "corrected", "corrected": "printed"}
-
-Tables = Mapping[str, pd.DataFrame]
 
 
 def mutants(claim: Claim) -> Iterator[tuple[str, Claim]]:
@@ -54,43 +53,36 @@ def swapped(claim: Claim, rows: pd.DataFrame) -> Claim | None:
     return replace(claim, **texts)
 
 
-def confirmed(claim: Claim, tables: Tables) -> str | None:
+def confirmed(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> str | None:
     """Return the words of a verdict that confirms a claim, None for other verdicts."""
     finding = check(claim, tables)
     known = finding.verdict in (HOLDS, UNDER_A_CONDITION)
     return f"{finding.verdict} {finding.condition or ''}" if known else None
 
 
-def survivors(claims: Iterable[Claim], tables: Tables) -> tuple[list[str], int]:
-    """Return the changes after which a confirmed claim stays so, and how many were tried."""
+def survivors(folder: Path) -> tuple[list[str], int]:
+    """Return the changes after which a claim that a folder of tables confirms stays confirmed.
+
+    Also how many were tried.
+    """
+    paths = folder.glob("*.parquet")
+    read = {path.stem: tables.read(path, path.stem).to_pandas() for path in paths}
     found, tried = [], 0
-    for claim in claims:
-        if not (before := confirmed(claim, tables)):
+    for claim in chain(*(load(path).claims for path in sorted(ROOT.glob("papers/*.yaml")))):
+        if not (before := confirmed(claim, read)):
             continue
         changed = dict(mutants(claim))
-        if claim.comparison == "==" and (other := swapped(claim, rows_of(claim, tables))):
+        if claim.comparison == "==" and (other := swapped(claim, rows_of(claim, read))):
             changed["printed and corrected swapped"] = other
         tried += len(changed)
         for words, mutant in changed.items():
-            if confirmed(mutant, tables) == before:
+            if confirmed(mutant, read) == before:
                 found.append(f"{claim.paper} {claim.name}: {words}")
     return found, tried
 
 
-def all_claims() -> list[Claim]:
-    """Return the claims of all papers."""
-    papers = [load(path) for path in sorted((ROOT / "papers").glob("*.yaml"))]
-    return [claim for paper in papers for claim in paper.claims]
-
-
-def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """Return the tables of a run."""
-    paths = sorted(folder.glob("*.parquet"))
-    return {path.stem: tables.read(path, path.stem).to_pandas() for path in paths}
-
-
 if __name__ == "__main__":
     folder = Path(*sys.argv[1:2]) if sys.argv[1:] else ROOT / "results/demo/tables"
-    found, tried = survivors(all_claims(), read_tables(folder))
+    found, tried = survivors(folder)
     print("\n".join([*found, f"{tried} changes, {len(found)} of them unnoticed"]))
     sys.exit(bool(found))

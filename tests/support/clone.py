@@ -12,43 +12,36 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.support import snakemake_forks
-
 ROOT = Path(__file__).parents[2]
 FILES = "CITATION.cff LICENSE Makefile README.md Snakefile config.yaml datasets.yaml pyproject.toml"
 FOLDERS = "config docs/examples envs notebooks papers profiles resources rules schemas scripts src"
 
 
 class Clone:
-    """A copy of the workflow; `run` calls Snakemake in it, `plan` asks what would run."""
+    """A copy of the workflow, or a folder that is there; `plan` asks what `run` would run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if folder.exists():
+            return
         folder.mkdir()
         # what Python has compiled is taken along, but not what another process is just writing
         ignore = shutil.ignore_patterns("*.pyc.*", "*.egg-info")
-        for name in FILES.split():
-            shutil.copy2(ROOT / name, folder / name)
+        for name in (*FILES.split(), "slurm"):  # a link
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
         for name in FOLDERS.split():
             shutil.copytree(ROOT / name, folder / name, ignore=ignore, symlinks=True)
-        (folder / "slurm").symlink_to((ROOT / "slurm").readlink())
-
-    @classmethod
-    def at(cls, folder: Path) -> "Clone":
-        """Return a clone that is there already."""
-        clone = object.__new__(cls)
-        clone.folder = folder
-        return clone
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which Snakemake runs."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         # by those of `make test`, a test's own make would say which folder it enters
         unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
         return {k: v for k, v in os.environ.items() if k not in unset} | {"PATH": path}
 
-    def run(self, *arguments: str, check: bool = True) -> snakemake_forks.Done:
-        done = snakemake_forks.run(arguments, self.folder, self.environment())
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "snakemake", *arguments]
+        where = {"cwd": self.folder, "env": self.environment(), "stdin": subprocess.DEVNULL}
+        done = subprocess.run(command, capture_output=True, text=True, **where)
         if check and done.returncode:
             output = f"{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
             pytest.fail(f"snakemake {' '.join(arguments)}\n{output}")
@@ -75,7 +68,6 @@ class Clone:
         return job_counts(done.stdout + done.stderr)
 
     def planned_outputs(self, *arguments: str) -> set[str]:
-        """Return the outputs of all jobs that would run."""
         done = self.run("-n", *arguments)
         lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.M)
         return {name for line in lines for name in line.split(", ")}
@@ -87,7 +79,6 @@ class Clone:
         path.write_text(text.replace(old, new, 1))
 
     def table(self, path: str | Path) -> pd.DataFrame:
-        """Return a Parquet table of a run."""
         return pd.read_parquet(self.folder / path)
 
     def files(self, pattern: str) -> list[Path]:

@@ -20,7 +20,6 @@ class Plan:
     status: int = 200
     kind: str = "application/octet-stream"
     headers: dict[str, str] = field(default_factory=dict)
-    ranges: bool = True
     cut: int | None = None  # bytes of this body after which the connection ends
     hang: int | None = None  # bytes of this body after which nothing more comes
     endless: bool = False
@@ -72,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
         plan = plans.pop(0) if len(plans) > 1 else plans[0]
         status, body, headers = plan.status, plan.content, {"Content-Type": plan.kind}
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        if asked and plan.ranges and status == 200:
+        if asked and status == 200:
             start, end = int(asked[1]), len(body)
             status, body = (206, body[start:]) if start < end else (416, b"")
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{end}"
@@ -106,7 +105,6 @@ def running() -> Iterator[FaultServer]:
 
 
 def wait_until(condition: Callable[[], object], *, within: float = 60.0) -> None:
-    """Return when ``condition()`` holds."""
     end = time.monotonic() + within
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -16,7 +16,6 @@ BASE |= {"papers": ["phase_diagram"]}
 
 
 def run_of(overlay: dict) -> Run:
-    """Return the run of a config with an overlay."""
     config = copy.deepcopy(BASE)
     update_config(config, overlay)
     return load(config, source=ROOT)

@@ -9,17 +9,22 @@ import pytest
 from filelock import FileLock
 
 from ntk_workflow.config import read_yaml
+from tests.support.browser import Browser, browser
 from tests.support.clone import ROOT, Clone
 
 #: The smallest run that uses every rule, with a few of its figures.
 CI_FILES = ("config/ci.yaml", f"{ROOT}/tests/data/few_figures.yaml")
 CI = ("--configfile", *CI_FILES)
 FEW = read_yaml(CI_FILES[1])["figures"]
+#: A run of one kernel, whose bundle is made in seconds.
+SMALL = dict.fromkeys(key for key in read_yaml(ROOT / CI_FILES[0]) if "study" in key)
+SMALL |= dict.fromkeys(("training", "papers", "claim_experiments"))
+SMALL |= {"kernels": ["infinite_ntk"], "depths": [1], "seeds": [1], "kernel_size": 48}
+SMALL |= {"blocks": 1, "samples": 100}
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
-    """A fresh clone in which nothing has run."""
     return Clone(tmp_path / "clone")
 
 
@@ -34,12 +39,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
             shared.mkdir()
             Clone(shared / "clone").run(*CI, "--cores", "2")
             (shared / "done").touch()
-    return Clone.at(shared / "clone")
+    return Clone(shared / "clone")
 
 
 @pytest.fixture
 def rerun(finished: Clone, tmp_path: Path) -> Iterator[Clone]:
     """A copy of the finished clone that a test may change; times are kept."""
-    shutil.copytree(finished.folder, tmp_path / "clone", symlinks=True)
-    yield Clone.at(tmp_path / "clone")
+    yield Clone(shutil.copytree(finished.folder, tmp_path / "clone", symlinks=True))
     shutil.rmtree(tmp_path / "clone")
+
+
+@pytest.fixture
+def window(tmp_path: Path) -> Iterator[Browser]:
+    """A browser that has asked nobody for anything, and reported no error, when the test ends."""
+    with browser(tmp_path / "profile") as found:
+        yield found
+        assert found.console_errors() == []
+        assert found.remote_requests() == []

@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from logging import makeLogRecord
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +11,6 @@ from types import SimpleNamespace
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_console import LogHandler
-from tests.support import snakemake_forks
 from tests.support.clone import ROOT
 
 LONG = 1000 * "x"
@@ -30,8 +31,10 @@ def test_failures_mistakes_and_a_finished_run(tmp_path):
     snakefile.write_text(WORKFLOW)
 
     def shown(*arguments: str) -> str:
-        command = ("--cores=1", "--logger=console", *arguments)
-        done = snakemake_forks.run(command, tmp_path, os.environ | {"PYTHONPATH": f"{ROOT}/src"})
+        words = ["--cores=1", "--logger=console", *arguments]
+        where = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": f"{ROOT}/src"}}
+        command = [sys.executable, "-m", "snakemake", *words]
+        done = subprocess.run(command, capture_output=True, text=True, **where)
         return done.stdout + done.stderr
 
     failed = shown("--keep-going", "--show-failed-logs")

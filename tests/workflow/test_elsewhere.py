@@ -1,10 +1,8 @@
-"""The workflow away from its checkout: a module of another workflow, -s, --directory, deployed.
-
-And in places where it is read-only or strangely named.
-"""
+"""The workflow away from its checkout, or in one that is read-only or has a strange name."""
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +13,7 @@ import verify_bundle
 import yaml
 
 from tests.support.clone import ROOT, Clone
-from tests.workflow.conftest import CI
+from tests.workflow.conftest import CI, SMALL
 
 pytestmark = pytest.mark.slow
 
@@ -39,13 +37,6 @@ rule report_kappa:
     output: "kappa.txt"
     shell: "echo {{input}} > {{output}}"
 """
-#: A run of one kernel, whose bundle is made in seconds.
-ABSENT = ("activation_study", "bounds_study", "phase_study", "finite_width_study")
-ABSENT += ("repairs_study", "architectures_study", "orthogonality_study", "linearity_study")
-ABSENT += ("precision_study", "training", "papers", "claim_experiments")
-SMALL = {"run": "ci", "datasets": ["digits"], "kernels": ["infinite_ntk"], "depths": [1]}
-SMALL |= {"seeds": [1], "kernel_size": 48, "blocks": 1, "samples": 100}
-SMALL |= {"figures": ["liu2023relu/fig4_g"], "activation_constants": ["relu", "linear"]}
 BUNDLE = "results/ci/bundle/ci.zip"
 
 
@@ -54,9 +45,10 @@ def test_another_workflow_uses_this_one_as_a_module_with_a_prefix(finished, tmp_
     names = {"table": TABLE, "figure": FIGURE, "bundle": BUNDLE}
     text = IMPORTING.format(snakefile=str(finished.folder / "Snakefile"), **names)
     (tmp_path / "Snakefile").write_text(text)
-    config = {"ntk": SMALL | dict.fromkeys(ABSENT), "samples": "its own"}
+    ntk = SMALL | {"run": "ci", "datasets": ["digits"], "figures": ["liu2023relu/fig4_g"]}
+    config = {"ntk": ntk | {"activation_constants": ["relu", "linear"]}, "samples": "its own"}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    other = Clone.at(tmp_path)
+    other = Clone(tmp_path)
     other.run("--cores", "2")
     assert (tmp_path / "ntk" / FIGURE).read_bytes() == (finished.folder / FIGURE).read_bytes()
     assert verify_bundle.main([str(tmp_path / "ntk" / BUNDLE)]) == 0
@@ -80,7 +72,7 @@ def test_snakefile_and_working_folder_may_be_apart(finished, tmp_path):
     options = ("-s", f"{finished.folder}/Snakefile", "--cores", "2")
     options += ("--configfile", f"{finished.folder}/config/ci.yaml")
     options += ("--config", "catalogues=[datasets.yaml,mine.yaml]")
-    here, own = Clone.at(tmp_path), "results/ci/datasets/mine/all.npz"
+    here, own = Clone(tmp_path), "results/ci/datasets/mine/all.npz"
     here.run(SPEECH, own, *options)
     assert (tmp_path / SPEECH).read_bytes() == (finished.folder / SPEECH).read_bytes()
     assert (tmp_path / own).exists()
@@ -97,10 +89,7 @@ UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 
 def test_a_read_only_checkout_with_a_strange_name_and_another_python_first_in_path(
     finished, tmp_path
 ):
-    """Caches of Snakemake and matplotlib have a place of their own, as docs/elsewhere.md says.
-
-    Jobs are run by the Python that runs Snakemake, though its environment is not activated.
-    """
+    """Caches have a place of their own (docs/elsewhere.md); jobs have the Python of Snakemake."""
     checkout, there = Clone(tmp_path / "Prüf stand's ñ").folder, tmp_path / "κ {of} it's"
     python = tmp_path / "bin/python"
     for folder in (there, python.parent):
@@ -128,34 +117,23 @@ def test_a_read_only_checkout_with_a_strange_name_and_another_python_first_in_pa
     assert "Traceback" not in in_place
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["demo", "CONFIG=it's.yaml"], ["--configfile", "it's.yaml", "results/odd/figures"]),
-        (["advice", "DATA=dä ta/it's ñ.csv"], ["dä ta/it's ñ.csv", "it's ñ"]),
-    ],
-)
-def test_make_takes_files_with_strange_names(words, expected, clone):
+def test_make_takes_files_with_strange_names(clone):
     (clone.folder / "it's.yaml").write_text("run: odd\n")
-    command = ["make", "--dry-run", "--assume-old=.venv/.installed", *words]
-    options = {"cwd": clone.folder, "env": clone.environment(), "encoding": "utf-8"}
-    done = subprocess.run(command, capture_output=True, check=True, **options)
-    assert {*expected} <= {*shlex.split(done.stdout)}
+    for words, expected in (
+        (["demo", "CONFIG=it's.yaml"], {"--configfile", "it's.yaml", "results/odd/figures"}),
+        (["advice", "DATA=dä ta/it's ñ.csv"], {"dä ta/it's ñ.csv", "it's ñ"}),
+    ):
+        command = ["make", "--dry-run", "--assume-old=.venv/.installed", *words]
+        options = {"cwd": clone.folder, "env": clone.environment(), "encoding": "utf-8"}
+        done = subprocess.run(command, capture_output=True, check=True, **options)
+        assert expected <= {*shlex.split(done.stdout)}
 
 
 DEPLOYED = """
 configfile: "config/config.yaml"
-
-
-# declare https://github.com/someone/ntk-conditioning as a module
 module ntk_conditioning:
-    snakefile:
-        github("someone/ntk-conditioning", path="Snakefile", tag="v1")
-    config:
-        config
-
-
-# use all rules from https://github.com/someone/ntk-conditioning
+    snakefile: github("someone/ntk-conditioning", path="Snakefile", tag="v1")
+    config: config
 use rule * from ntk_conditioning
 """
 
@@ -171,12 +149,10 @@ def test_a_workflow_as_snakedeploy_writes_it_runs(finished, tmp_path: Path, monk
     for name, value in {"COUNT": "1", **settings}.items():
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, text in {
-        "workflow/Snakefile": DEPLOYED,
-        "config/config.yaml": (ROOT / "config/ci.yaml").read_text(),
-    }.items():
-        (tmp_path / "here" / name).parent.mkdir(parents=True)
-        (tmp_path / "here" / name).write_text(text)
-    here = Clone.at(tmp_path / "here")
+    for folder in ("workflow", "config"):
+        (tmp_path / "here" / folder).mkdir(parents=True)
+    (tmp_path / "here/workflow/Snakefile").write_text(DEPLOYED)
+    shutil.copyfile(ROOT / "config/ci.yaml", tmp_path / "here/config/config.yaml")
+    here = Clone(tmp_path / "here")
     here.run(TABLE, "--cores", "2")
     assert (here.folder / TABLE).read_bytes() == (finished.folder / TABLE).read_bytes()

@@ -64,15 +64,13 @@ EDITS = [
 
 def test_an_edit_reruns_what_uses_it(rerun):
     for files, (expected, untouched) in USES.items():
-        paths = [rerun.folder / f"{file}.py" for file in files]
-        texts = [path.read_text() for path in paths]
-        for path in paths:
-            path.write_text(f"{path.read_text()}\nCHANGED = True\n")
+        for file in files:
+            rerun.edit(f"{file}.py", '"""', 'CHANGED = True\n"""')
         planned = set(rerun.plan(*CI))
         assert expected <= planned, files
         assert not planned & untouched, files
-        for path, text in zip(paths, texts, strict=True):
-            path.write_text(text)
+        for file in files:
+            rerun.edit(f"{file}.py", 'CHANGED = True\n"""', '"""')
     for file, old, new, expected, untouched, rows in EDITS:
         rerun.edit(file, old, new)
         planned = rerun.plan(*CI)

@@ -19,9 +19,10 @@ from ntk_workflow.claims.checking import (
     UNDER_A_CONDITION,
     Finding,
     check,
+    evaluate,
 )
 from ntk_workflow.claims.pages import described, page
-from ntk_workflow.claims.papers import Claim, Condition, Join, Paper, load
+from ntk_workflow.claims.papers import Claim, Condition, Join, Paper, columns, load
 
 PAPERS = Path(__file__).parents[3] / "papers"
 TABLE = pd.DataFrame({"activation": ["relu"] * 4 + ["linear"] * 4, "depth": [1, 2] * 4})
@@ -89,11 +90,8 @@ def test_what_depends_on_no_seed_and_bounds_need_one_case(kappa, verdict):
         finding = check(claim(target="1", statistic=statistic), {"bounds": table.assign(seed=None)})
         assert (finding.verdict, finding.interval_low) == (verdict, kappa)
     assert check(claim(target="1", statistic="bound"), {"bounds": table}).verdict == verdict
-    for column, number, outcome in (
-        ("networks", 50, verdict),
-        ("seeds", 2, verdict),
-        ("seeds", 1, UNDECIDED),
-    ):
+    decided = [("networks", 50, verdict), ("seeds", 2, verdict), ("seeds", 1, UNDECIDED)]
+    for column, number, outcome in decided:
         means = table.assign(**{column: number})  # over as many networks
         assert check(claim(target="1"), {"bounds": means}).verdict == outcome
 
@@ -148,6 +146,9 @@ WHOLE = {"measured": 7, "low": 3, "high": 7, "median": 5.5, "worst": "depth 2, a
 WHOLE |= {"verdict": HOLDS, "cases": 4, "holding": 4, "undecided": 0, "networks": 0}
 UNTESTED = {"verdict": NOT_TESTED, "measured": None}
 LARGEST = "kappa == kappa.max()"
+INFINITE = {"unresolved": ["kappa"]}
+BESIDE = (*RELU, "linear_kappa > 10", "depth == 1")
+LARGE, SMALL = {"paper_size": "at == 100"}, {"paper_size": "at == 1", "target": "6"}
 #: What is claimed of the kappas 5, 3, 6 and 7 of ReLU, and what is found.
 CASES = [
     ({}, WHOLE),
@@ -161,15 +162,9 @@ CASES = [
     ({"comparison": "==", "target": "kappa"}, {"verdict": HOLDS, "measured": 5}),
     # rows stand beside others, and an unresolved kappa is larger than any number
     (RATIO, {"cases": 3, "undecided": 1, "measured": 0.5}),
-    (RATIO | {"unresolved": ["kappa"]}, {"verdict": HOLDS, "cases": 4, "low": 0}),
-    (
-        {"where": LINEAR.where, "target": "20", "unresolved": ["kappa"]},
-        {"verdict": FAILS, "measured": math.inf},
-    ),
-    (
-        {"joins": [LINEAR], "where": (*RELU, "linear_kappa > 10", "depth == 1")},
-        {"cases": 1, "measured": 6},
-    ),
+    (RATIO | INFINITE, {"verdict": HOLDS, "cases": 4, "low": 0}),
+    (INFINITE | {"where": LINEAR.where, "target": "20"}, {"verdict": FAILS, "measured": math.inf}),
+    ({"joins": [LINEAR], "where": BESIDE}, {"cases": 1, "measured": 6}),
     # rows are selected step by step
     ({"where": ("at == 1", LARGEST), "target": "11"}, {"cases": 2}),  # the two linear ones
     ({"where": (LARGEST, "at == 1")}, {"cases": 0}),
@@ -179,15 +174,9 @@ CASES = [
     (on("4", "kappa < 4", "Theorem 1"), {"verdict": UNDER_A_CONDITION}),
     (on("6", "kappa < 4", "Theorem 1"), {"verdict": FAILS}),  # it holds for 5, too
     # cases of the paper's size decide
-    ({"paper_size": "at == 100"}, {"verdict": OTHER_SIZE, "at_this_size": HOLDS, "cases": 4}),
-    (
-        {"target": "5", "paper_size": "at == 100"},
-        {"verdict": OTHER_SIZE, "at_this_size": FAILS},
-    ),
-    (
-        {"target": "6", "paper_size": "at == 1"},
-        {"verdict": HOLDS, "at_this_size": None, "cases": 2},
-    ),
+    (LARGE, {"verdict": OTHER_SIZE, "at_this_size": HOLDS, "cases": 4}),
+    (LARGE | {"target": "5"}, {"verdict": OTHER_SIZE, "at_this_size": FAILS}),
+    (SMALL, {"verdict": HOLDS, "at_this_size": None, "cases": 2}),
     ({"where": ("activation == 'gelu'",)}, UNTESTED),
     ({"table": "other"}, UNTESTED),
     ({"joins": [Join("x", ["depth"], table="other")]}, UNTESTED),
@@ -204,19 +193,46 @@ def test_no_claim_sees_the_experiments_of_another_paper():
     assert check(claim(), {"bounds": TABLE.assign(paper=["p", "other"] * 4)}).cases == 2
 
 
-MISTAKES = [
-    ({"quantity": "activation"}, r"p: claim a: 'activation': .*relu"),
-    (
-        {"joins": [Join("x", ["depth"], where=RELU)]},
-        r"p: claim a: join 'x': Merge keys are not unique",
-    ),
+def test_mistakes_name_the_claim():
+    with pytest.raises(UserError, match=r"p: claim a: 'activation': .*relu"):
+        checked(quantity="activation")
+    with pytest.raises(UserError, match=r"p: claim a: join 'x': Merge keys are not unique"):
+        checked(joins=[Join("x", ["depth"], where=RELU)])
+
+
+ROWS = pd.DataFrame(
+    {
+        "statement": ["pair_kappa", "pair_kappa_step", "pair_kappa_unequal_step", "orthogonal"],
+        "model": ["a", "a", "b", "b"],
+        "depth": [1, 8, 2, 3],
+        "value": [0.5, np.nan, np.inf, -2.0],
+        "normalized": [True, False, True, False],
+    }
+)
+EXPRESSIONS = [
+    ("-0.5", [-0.5] * 4),
+    ("(1 - value / 2) ** 2", [0.5625, np.nan, np.inf, 4]),
+    ("abs(value) + log(depth)", [0.5, np.nan, np.inf, 2 + np.log(3)]),
+    ("value.fillna(0) / 0", [np.inf, np.nan, np.inf, -np.inf]),
+    ("value.notna() and not depth >= 2 or value < 0", [True, False, False, True]),
+    ("1 < depth <= 3 and normalized", [False, False, True, False]),
+    ("depth == depth.max()", [False, True, False, False]),
+    ("depth == depth.max('model')", [False, True, False, True]),
+    ("depth.min('model', 'normalized')", [1, 8, 2, 3]),
+    ("statement in ['orthogonal', 'pair_kappa']", [True, False, False, True]),
+    ("~statement.str.startswith('pair_')", [False, False, False, True]),
+    ("statement.str.fullmatch('pair_kappa(_unequal)?_step')", [False, True, True, False]),
 ]
 
 
-@pytest.mark.parametrize(("values", "message"), MISTAKES)
-def test_mistakes_name_the_claim(values, message):
-    with pytest.raises(UserError, match=message):
-        checked(**values)
+@pytest.mark.parametrize(("text", "expected"), EXPRESSIONS)
+@pytest.mark.parametrize("texts", ["str", "category"])
+def test_expressions_give_a_value_for_each_row(text, expected, texts):
+    rows = ROWS.astype({"statement": texts, "model": texts})
+    values = evaluate(claim(), rows, text)
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    assert values.dtype == (bool if isinstance(expected[0], bool) else np.float64)
+    assert columns(text) <= {*ROWS}
 
 
 ENTRIES = """\
