@@ -1,9 +1,10 @@
-"""The claims of a finished run."""
+"""The claims of a finished run, and mistakes in papers' files before anything runs."""
 
 import pytest
 
 from tests.support.claim_mutants import survivors
 from tests.support.clone import Clone
+from tests.workflow.conftest import CI
 
 pytestmark = pytest.mark.slow
 
@@ -47,3 +48,20 @@ def test_claims_are_compared_with_the_tables_of_the_run(finished: Clone):
 def test_no_claim_stays_confirmed_when_what_it_states_is_changed(finished: Clone):
     found, tried = survivors(finished.folder / "results/ci/tables")
     assert (found, tried > 300) == ([], True)
+
+
+def test_mistakes_in_papers_are_told_together_before_anything_runs(clone: Clone):
+    clone.edit("papers/liu2023relu.yaml", "table: angles", "table: angels")
+    clone.edit("papers/liu2022transition.yaml", "claims:", "claim:")
+    clone.edit("papers/agarwal2021deep.yaml", "quantity: ", "quantity: 1 + + * ")
+    clone.edit("papers/phase_diagram.yaml", "quantity: ", "quantity: kapa + ")
+    papers = "papers=[phase_diagram,liu2023relu,liu2022transition,agarwal2021deep,liu2024]"
+    done = clone.run("-n", *CI, "--config", papers, check=False)
+    assert done.returncode != 0
+    text = done.stdout + done.stderr
+    assert "papers/liu2023relu.yaml: no run has the table angels" in text
+    assert "papers/liu2022transition.yaml: unknown key 'claim'; did you mean 'claims'?" in text
+    assert "quantity: there is no column 'kapa' in phase; did you mean 'kappa" in text
+    assert "papers/agarwal2021deep.yaml: claim equation_4_normalised: quantity: " in text
+    known = "agarwal2021deep, followups, liu2022transition, liu2023relu"
+    assert f"config key papers: there is no papers/liu2024.yaml; there are: {known}" in text

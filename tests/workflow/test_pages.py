@@ -32,6 +32,12 @@ def test_charts_can_be_saved_and_a_slider_moves_its_mark_and_the_numbers_beside_
     assert explorer.value(CHARTS) == 7
     links = "[...document.querySelectorAll('#chart-pair a')].map(link => link.textContent)"
     assert explorer.value(links) == ["Save as SVG", "Save as PNG"]
+    down = "new MouseEvent('mousedown')"
+    explorer.driver.execute_script(f"document.querySelector('#chart-pair a').dispatchEvent({down})")
+    picture = "document.querySelector('#chart-pair a').href"
+    explorer.wait(lambda driver: "blob:" in driver.execute_script(f"return {picture}"), "a picture")
+    text = explorer.driver.execute_script(f"return fetch({picture}).then(it => it.text())")
+    assert text.startswith("<svg")
     before = explorer.value(SPOT)
     numbers = explorer.driver.find_element(By.ID, "pair-numbers").text
     slider = ".controls[data-view=theory] [data-key=theta]"
