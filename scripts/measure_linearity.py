@@ -9,7 +9,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.networks import activations
 from ntk_conditioning.transition.descent import descend
-from ntk_conditioning.transition.linearisation import largest_weight, linearity
+from ntk_conditioning.transition.linearisation import linearity
 from ntk_workflow import cli
 from ntk_workflow.checkpoints import Checkpoints
 from ntk_workflow.devices import torch_device
@@ -46,7 +46,8 @@ def main(argv: cli.Argv = None) -> None:
             net, x = drawn_network(samples, hidden, **kind, seed=seed, device=device)
             (descent,) = descend(net, x, y.to(device), steps=[args.steps], step_size=args.step_size)
             chosen = x[:: max(1, len(x) // args.expansions)][: args.expansions]
-            names |= {"largest_weight": largest_weight(net), "parameters": net.parameters}
+            largest_weight = float(net.weights[-1].abs().max())  # of the last layer
+            names |= {"largest_weight": largest_weight, "parameters": net.parameters}
             names |= {"samples": len(chosen), "d": net.fan_ins[0], "steps": args.steps}
             for column in ("loss_before", "loss_after", "kernel_change", "distance"):
                 names[column] = getattr(descent, column)

@@ -211,16 +211,20 @@ def _add_kernel(
 ) -> None:
     """Add the inner products of the gradients at ``x`` and ``x2`` to ``total``."""
     n, n2 = len(x[0]), len(x[0] if x2 is None else x2[0])
+    most = max(n, n2)
     pass_memory = int(memory * PASS)
     panel_memory = (memory - pass_memory) // (1 if x2 is None else 2)
-    groups = gradients.groups(panel_memory // max(n, n2))
+    groups = gradients.groups(panel_memory // most)
     disable = None if progress is None else not progress  # None asks tqdm for a terminal
     with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=disable) as bar:
         for names in groups:
+            row_bytes = gradients.row_bytes(names)
             size = gradient_tiles.panel_rows(
-                max(n, n2), row_bytes=gradients.row_bytes(names), memory=panel_memory, least=1
+                most, row_bytes=row_bytes, memory=panel_memory, least=1
             )
-            batch = gradients.batch(names, pass_memory)
+            # a panel that holds all samples is the only one, and may leave more to passes
+            kept = (1 if size == most else 2) * (1 if x2 is None else 2)
+            batch = gradients.batch(names, max(pass_memory, memory - kept * size * row_bytes))
             rows = columns = Panels(n, size, gradients.by(names, x, batch))
             if x2 is not None:
                 columns = Panels(n2, size, gradients.by(names, x2, batch))

@@ -76,7 +76,7 @@ class SampleGradients:
 
     def batch(self, names: Sequence[str], memory: int) -> int:
         """Return how many samples are differentiated at once, for passes of ``memory`` bytes."""
-        sample_bytes = 3 * self.plan.sample_bytes + self.row_bytes(names)
+        sample_bytes = 2 * self.plan.sample_bytes + self.row_bytes(names)
         return max(1, min(MOST_SAMPLES, memory // sample_bytes))
 
     def by(

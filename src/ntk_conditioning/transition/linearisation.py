@@ -152,11 +152,6 @@ def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:
     return abs(term)
 
 
-def largest_weight(net: FeedforwardNet) -> float:
-    """Return the largest absolute weight of the last layer."""
-    return float(net.weights[-1].abs().max())
-
-
 def linearity(
     net: FeedforwardNet, x: Tensor, *, radii: Sequence[float], directions: int, seed: int
 ) -> list[dict[str, float | None]]:
@@ -197,7 +192,7 @@ def _bounds(net: FeedforwardNet, x: Tensor, radius: float) -> tuple[float | None
     """
     if net.dense or net.activation.kinks:
         return None, None
-    weight, whole = largest_weight(net), None
+    weight, whole = float(net.weights[-1].abs().max()), None
     if len(net.hidden) == 1:
         norm = float(torch.linalg.vector_norm(x)) * net.scale(1)
         smoothness = theory.two_layer_smoothness(net.activation, norm, weight + radius)
