@@ -52,7 +52,7 @@ Outputs = Literal["sum", "mean_of_kernels", "full"] | int
 
 #: The least default of ``memory``, in bytes: 0.95 GB.
 LEAST_MEMORY = 95 * 10**7
-#: The least part of ``memory`` for the module's forward and backward passes; gradients get the rest.
+#: The least part of ``memory`` for forward and backward passes; gradients get the rest.
 PASS = 1 / 4
 #: Rows of a tile on a CPU, at least: fewer would make products slow.
 LEAST_HEIGHT = 64
