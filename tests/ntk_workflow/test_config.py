@@ -95,13 +95,6 @@ def test_one_mistake_is_one_line(overlay, expected):
     assert line.startswith(expected)
 
 
-def test_mistakes_in_papers_are_reported_together():
-    first, second = lines({"papers": ["liu2024", "phase_diagram", "liu2025"]})
-    known = "agarwal2021deep, followups, liu2022transition, liu2023relu"
-    assert f"config key papers: there is no papers/liu2024.yaml; there are: {known}" in first
-    assert "there is no papers/liu2025.yaml" in second
-
-
 def test_a_number_needs_no_point_before_its_exponent_and_is_decimal():
     """YAML 1.1 reads 010 as octal, 1:30 as sexagesimal. Of --config, items come as texts."""
     for numbers in (yaml.load("[1e-3, 1E3]", LOADER), typed(["1e-3", "1E3"])):

@@ -76,6 +76,7 @@ class SampleGradients:
 
     def batch(self, names: Sequence[str], memory: int) -> int:
         """Return how many samples are differentiated at once, for passes of ``memory`` bytes."""
+        # results of a sample were seen to take 0.5 to 1.4 times their bytes, beside its gradients
         sample_bytes = 2 * self.plan.sample_bytes + self.row_bytes(names)
         return max(1, min(MOST_SAMPLES, memory // sample_bytes))
 
