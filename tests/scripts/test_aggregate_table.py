@@ -1,17 +1,13 @@
-"""Rows become tables, spectra are summarised, and the best learning rates are chosen."""
-
-from pathlib import Path
+"""Rows become tables, and condition numbers of spectra are summarised."""
 
 import aggregate_table
 import pandas as pd
 import pyarrow as pa
 import pytest
-import select_learning_rates
 
 from ntk_conditioning import tables
 from ntk_conditioning.tables import TABLES
 from tests.support.rows import plain, write
-from tests.support.trainings import to_words
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -49,29 +45,3 @@ def test_condition_numbers_are_summarised_by_curve_point(tmp_path):
         assert aggregate_table.main([*call, *map(str, given)]) == 0
         points = tables.read(output, "conditioning").to_pylist()
         assert [(point["depth"], point["seeds"]) for point in points] == expected
-
-
-POINT = {"experiment": "fig3", "dataset": "tiny", "model": "mlp", "activation": "relu"}
-#: Final losses at both rates, by depth.
-LOSSES = {0: {0.05: 0.5, 0.2: 0.75}, 2: {0.05: 0.5, 0.2: 0.25}}
-
-
-def test_best_rates_and_edges_of_grids_are_written(tmp_path: Path):
-    curves = [
-        POINT | {"depth": depth, "relative_rate": rate, "epoch": epoch, "train_loss": value}
-        for depth, losses in LOSSES.items()
-        for rate, loss in losses.items()
-        for epoch, value in enumerate((1.0, loss))
-    ]
-    write(tmp_path / "training.parquet", "training", *curves)
-    kernels = [POINT | {"depth": depth, "critical_learning_rate": 1.0} for depth in LOSSES]
-    write(tmp_path / "kernels.parquet", "training_kernels", *kernels)
-    files = {name: tmp_path / f"{name}.parquet" for name in ("training", "kernels", "output")}
-    for criterion, expected in {
-        "final_loss": [(0.05, "lowest"), (0.2, "highest")],
-        "epochs_to_loss": [(None, "none"), (None, "none")],
-    }.items():
-        given = files | {"criterion": criterion, "loss-level": 0.1}
-        assert select_learning_rates.main(to_words(given)) == 0
-        best = tables.read(files["output"], "learning_rates").to_pylist()
-        assert [(row["relative_rate"], row["edge"]) for row in best] == expected

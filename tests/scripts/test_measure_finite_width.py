@@ -1,0 +1,57 @@
+"""Random networks of finite width: what is measured and fitted."""
+
+from pathlib import Path
+
+import fit_finite_width
+import measure_finite_width
+import numpy as np
+import pytest
+
+from ntk_conditioning import tables
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
+from ntk_conditioning.kernels import infinite
+from tests.support.trainings import to_words
+
+
+@pytest.fixture
+def given(tmp_path: Path):
+    x = np.random.default_rng(0).standard_normal((50, 20))
+    save_prepared(tmp_path / "mine.npz", PreparedSamples("mine", x, None))
+    given = {"dataset": "mine", "data": tmp_path / "mine.npz", "activation": ("relu", "tanh")}
+    given |= {"samples": (4, 9), "widths": (8, 32, 64), "depths": (1, 2, 4, 16), "seeds": 1}
+    return given | {"networks": 60, "threads": 1, "output": tmp_path / "rows.parquet"}
+
+
+def test_networks_tend_to_infinite_width(given, tmp_path: Path):
+    assert measure_finite_width.main(to_words(given)) == 0
+    rows = tables.read(given["output"], "finite_width").to_pylist()
+    assert {(row["width"], row["depth"]) for row in rows} == {
+        *((8, depth) for depth in (1, 2, 4)),
+        *((width, depth) for width in (32, 64) for depth in (1, 2, 4, 16)),
+    }
+    for row in rows:
+        assert row["low"] <= row["median"] <= row["high"]
+        if row["activation"] == "tanh":
+            assert row["mean"] > row["infinite"] - 3 * row["mean_error"]
+        if row["depth"] == 1 and row["width"] == 64:
+            assert row["mean"] == pytest.approx(row["infinite"], abs=0.35)
+
+    words = {"rows": given["output"], "output": tmp_path / "laws.parquet"}
+    assert fit_finite_width.main(to_words(words)) == 0
+    laws = tables.read(tmp_path / "laws.parquet", "finite_width_laws").to_pylist()
+    variance = [law for law in laws if law["quantity"] == "variance"]
+    assert len(variance) == 4
+    for law in variance:
+        assert 0.4 < law["exponent"] < 1.6
+        assert law["exponent_low"] < law["exponent"] < law["exponent_high"]
+
+
+def test_infinite_width_is_that_of_the_samples(given):
+    measure_finite_width.main(to_words(given | {"samples": 50, "widths": 1, "depths": 1}))
+    row = tables.read(given["output"], "finite_width").to_pylist()[0]
+    rng = np.random.default_rng(0).standard_normal((50, 20))
+    x = rng / np.linalg.norm(rng, axis=1)[:, None]
+    kernel = infinite.InfiniteNetwork(x, depth=1, activation=row["activation"]).ntk
+    assert row["infinite"] == pytest.approx(np.log(np.linalg.cond(kernel)), rel=1e-9)
+    assert row["resolved"] == 0  # a single unit
+    assert row["mean"] is None
