@@ -80,7 +80,8 @@ def ntk_operator(
     times the parameters. SciPy's solvers take the operator
     (`scipy.sparse.linalg.eigsh`), and torch's take ``k.as_tensor()`` (`torch.lobpcg`).
 
-    Raises the errors of `ntk` at once, before any product.
+    Raises the errors of `ntk` at once, before any product; those of samples beyond the first few,
+    which the module does not take, when they are multiplied.
 
     >>> model = nn.Linear(2, 1)
     >>> k = ntk_operator(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
@@ -153,7 +154,14 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
             raise InputsError(f"a block of shape {tuple(v.shape)}; the kernel is {self.shape}")
         columns = v.reshape(len(v), -1).to(self.device, self._combinations.dtype)
         with self._undisturbed():
-            parts = [self._times(few) for few in torch.split(columns, COLUMNS, dim=1)]
+            try:
+                parts = [self._times(few) for few in torch.split(columns, COLUMNS, dim=1)]
+            except (MemoryError, torch.OutOfMemoryError):
+                raise
+            except Exception:
+                for rows in self._rows(self._batch, len(self._x[0])):  # explains a module's error
+                    self._module.outputs([t[rows].to(self.device) for t in self._x])
+                raise
             result = torch.cat(parts, dim=1)
         return result.reshape(v.shape).to(v)
 
