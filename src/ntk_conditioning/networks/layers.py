@@ -1,7 +1,7 @@
 """Layers of the networks in `networks.modules` that torch does not have."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
@@ -13,23 +13,12 @@ from ntk_conditioning.networks.activations import Activation
 Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
-class Bias(nn.Module):
-    """x + β b, with a learnt b of the shape of a sample or of its last axes."""
+class Learnt(nn.Module):
+    """combine(x, value) with a learnt value, of the shape of a sample or of its last axes."""
 
-    def __init__(self, b: Tensor, scale: float = 1.0) -> None:
+    def __init__(self, combine: Combine, value: Tensor) -> None:
         super().__init__()
-        self.b, self._scale = nn.Parameter(b), scale
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self._scale * self.b
-
-
-class Scalar(nn.Module):
-    """A learnt number that is added to all entries or multiplied with them."""
-
-    def __init__(self, combine: Combine, value: float, dtype: torch.dtype) -> None:
-        super().__init__()
-        self._combine, self.value = combine, nn.Parameter(torch.full((), value, dtype=dtype))
+        self._combine, self.value = combine, nn.Parameter(value)
 
     def forward(self, x: Tensor) -> Tensor:
         return self._combine(x, self.value)
@@ -77,34 +66,19 @@ def patches(x: Tensor, side: int) -> Tensor:
 
 
 class Residual(nn.Module):
-    """x + branch(x)."""
+    """shortcut(x) + branch(x), by default with x itself."""
 
-    def __init__(self, *branch: nn.Module) -> None:
+    def __init__(self, *branch: nn.Module, shortcut: nn.Module | None = None) -> None:
         super().__init__()
-        self.branch = nn.Sequential(*branch)
+        self.branch, self._shortcut = nn.Sequential(*branch), shortcut or nn.Identity()
 
     def forward(self, x: Tensor) -> Any:
-        return x + self.branch(x)
+        return self._shortcut(x) + self.branch(x)
 
 
-class Block(nn.Module):
-    """σ(shortcut(x) + branch(x)), with convolutions in the branch (He et al. 2016).
-
-    The shortcut has every ``stride``-th row and column, with zeros for ``added`` channels.
-    """
-
-    def __init__(
-        self, branch: Iterable[nn.Module], sigma: nn.Module, *, added: int, stride: int
-    ) -> None:
-        super().__init__()
-        self.branch, self.sigma = nn.Sequential(*branch), sigma
-        self._added, self._stride = added, stride
-
-    def forward(self, x: Tensor) -> Any:
-        shortcut = x[:, :, :: self._stride, :: self._stride]
-        if self._added:
-            shortcut = functional.pad(shortcut, (0, 0, 0, 0, 0, self._added))
-        return self.sigma(shortcut + self.branch(x))
+def thinned(x: Tensor, *, stride: int, added: int) -> Tensor:
+    """Return every ``stride``-th row and column of images, with zeros for ``added`` channels."""
+    return functional.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, added))
 
 
 class Elementwise(nn.Module):

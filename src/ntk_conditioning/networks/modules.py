@@ -33,14 +33,13 @@ from ntk_conditioning.networks.architectures import (
 )
 from ntk_conditioning.networks.layers import (
     Attention,
-    Bias,
-    Block,
     Combine,
     Elementwise,
+    Learnt,
     Map,
     Residual,
-    Scalar,
     patches,
+    thinned,
 )
 
 #: Part of the learning rate that Fixup's scalars get, as in its authors' code.
@@ -64,7 +63,8 @@ class Network(nn.Module):
 
     def rate_groups(self) -> dict[float, list[nn.Parameter]]:
         """Return trainable parameters by the factor of their learning rate, in a fixed order."""
-        slow = {module.value for module in self.modules() if isinstance(module, Scalar)}
+        learnt = [module.value for module in self.modules() if isinstance(module, Learnt)]
+        slow = {value for value in learnt if value.ndim == 0}
         groups: dict[float, list[nn.Parameter]] = {1.0: [], SCALAR_RATE: []}
         for parameter in self.parameters():  # a shared one once
             if parameter.requires_grad:
@@ -147,7 +147,8 @@ class _Builder:
         """
 
         def affine(inputs: int, units: int) -> list[nn.Module]:
-            return [self._standard(nn.Linear, inputs, units), Bias(self._normal(units), BIAS_SCALE)]
+            layer = self._layer(nn.Linear, inputs, units)
+            return [layer, Learnt(lambda x, b: x + BIAS_SCALE * b, self._normal(units))]
 
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise([self.d, *[self.width] * self.depth]):
@@ -163,11 +164,11 @@ class _Builder:
         """
         width, branches = self.width, self.depth if self.model.scaled else 1
         scale = _scale(self.activation.gain / math.sqrt(width * branches))
-        body: list[nn.Module] = [nn.Flatten(), self._standard(nn.Linear, self.d, width)]
+        body: list[nn.Module] = [nn.Flatten(), self._layer(nn.Linear, self.d, width)]
         for _ in range(self.depth):
-            layer = self._standard(nn.Linear, width, width)
+            layer = self._layer(nn.Linear, width, width)
             body.append(Residual(Elementwise(self.activation), layer, scale))
-        head = self._standard(nn.Linear, width, self.outputs)
+        head = self._layer(nn.Linear, width, self.outputs)
         return Network([*body, _scale(1 / math.sqrt(width))], head)
 
     def conv(self) -> Network:
@@ -180,7 +181,7 @@ class _Builder:
         height, breadth, colours = self.image
         body: list[nn.Module] = []
         for inputs, channels in pairwise([colours, *[self.width] * self.depth]):
-            convolution = self._standard(nn.Conv2d, inputs, channels, 3, padding=1)
+            convolution = self._layer(nn.Conv2d, inputs, channels, 3, padding=1)
             scale = _scale(self.activation.gain / math.sqrt(channels))
             body += [convolution, _scale(1 / 3), Elementwise(self.activation), scale]
         if self.model.pool:
@@ -188,18 +189,17 @@ class _Builder:
         else:
             body = [*body, nn.Flatten(), _scale(1 / math.sqrt(height * breadth))]
             top = self.width * height * breadth
-        return Network(body, self._standard(nn.Linear, top, self.outputs))
+        return Network(body, self._layer(nn.Linear, top, self.outputs))
 
     def fc(self) -> Network:
         """Return a network with weights N(0, gain²/m) on m activations, N(0, 1/d) on x."""
-        squared, options = 1.0, {"bias": self.model.normalization == "none"}
+        squared, plain = 1.0, self.model.normalization == "none"
         body: list[nn.Module] = [nn.Flatten()]
         for inputs, units in pairwise([self.d, *[self.width] * self.depth]):
-            body.append(self._layer(nn.Linear, inputs, units, variance=squared / inputs, **options))
-            body += [self._normalization(units), Elementwise(self.activation)]
+            body += [self._dense(inputs, units, squared, bias=plain), self._normalization(units)]
+            body.append(Elementwise(self.activation))
             squared = self.activation.gain**2
-        variance = squared / self.width
-        return Network(body, self._layer(nn.Linear, self.width, self.outputs, variance=variance))
+        return Network(body, self._dense(self.width, self.outputs, squared))
 
     def vit(self) -> Network:
         """Return a small Vision Transformer (Dosovitskiy et al. 2021) of L blocks.
@@ -213,22 +213,18 @@ class _Builder:
         side = patch_side(height, breadth)
         tokens = patch_count(height, breadth, side)
 
-        def dense(inputs: int, units: int, squared: float = 1.0) -> nn.Linear:
-            layer: nn.Linear = self._layer(nn.Linear, inputs, units, variance=squared / inputs)
-            return layer
-
         def branch(*layers: nn.Module) -> nn.Module:
             return Residual(self._normalization(width), *layers)
 
-        embedding = dense(side**2 * colours, width)
-        positions = Bias(POSITION_SCALE * self._normal(tokens, width))
-        body: list[nn.Module] = [Map(partial(patches, side=side)), embedding, positions]
+        body = [Map(partial(patches, side=side)), self._dense(side**2 * colours, width)]
+        body.append(Learnt(operator.add, POSITION_SCALE * self._normal(tokens, width)))
         for _ in range(self.depth):
-            attention = Attention(*(dense(width, width) for _ in range(4)), heads=HEADS)
-            inner = dense(width, 2 * width)
-            outer = dense(2 * width, width, self.activation.gain**2)
-            body += [branch(attention), branch(inner, Elementwise(self.activation), outer)]
-        return Network([*body, self._normalization(width), _mean(1)], dense(width, self.outputs))
+            attention = Attention(*(self._dense(width, width) for _ in range(4)), heads=HEADS)
+            inner, sigma = self._dense(width, 2 * width), Elementwise(self.activation)
+            outer = self._dense(2 * width, width, self.activation.gain**2)
+            body += [branch(attention), branch(inner, sigma, outer)]
+        body += [self._normalization(width), _mean(1)]
+        return Network(body, self._dense(width, self.outputs))
 
     def resnet(self) -> Network:
         """Return He et al.'s (2016, section 4.2) network for CIFAR, or one without normalisation.
@@ -244,41 +240,42 @@ class _Builder:
         fixup, squared = self.model.fixup, self.activation.gain**2
         plain = self.model.normalization == "none" and not fixup
         layout, sigma = [*blocks(self.width, self.depth)], Elementwise(self.activation)
+        inner, outer = (1 / max(1, len(layout)), 0.0) if fixup else (1.0, 1.0)
 
-        def scalar(combine: Combine, value: float) -> list[nn.Module]:
-            return [Scalar(combine, value, self.dtype)] if fixup else []
+        def scalar(combine: Combine, value: float) -> nn.Module:
+            return (
+                Learnt(combine, torch.tensor(value, dtype=self.dtype)) if fixup else nn.Identity()
+            )
 
-        def bias() -> list[nn.Module]:
+        def bias() -> nn.Module:
             return scalar(operator.add, 0.0)
 
-        def convolve(
-            inputs: int, channels: int, stride: int = 1, factor: float = 1.0
-        ) -> list[nn.Module]:
-            variance = factor * squared / 9 / channels
-            options = {"stride": stride, "padding": 1, "bias": plain}
-            layer = self._layer(nn.Conv2d, inputs, channels, 3, variance=variance, **options)
-            return [layer] if fixup else [layer, self._normalization(channels, images=True)]
+        def convolve(inputs: int, units: int, stride: int = 1, factor: float = 1.0) -> nn.Module:
+            options = {"variance": factor * squared / 9 / units, "bias": plain}
+            options |= {"stride": stride, "padding": 1}
+            layer: nn.Module = self._layer(nn.Conv2d, inputs, units, 3, **options)
+            return layer if fixup else nn.Sequential(layer, self._normalization(units, images=True))
 
-        body, top = [*convolve(self.image[2], self.width), *bias(), sigma], self.width
+        body, top = [convolve(self.image[2], self.width), bias(), sigma], self.width
         for inputs, top, stride in layout:
-            branch = [*bias(), *convolve(inputs, top, stride, 1 / len(layout) if fixup else 1.0)]
-            branch += [*bias(), sigma, *bias(), *convolve(top, top, factor=0.0 if fixup else 1.0)]
-            branch += [*scalar(operator.mul, 1.0), *bias()]
-            body.append(Block(branch, sigma, added=top - inputs, stride=stride))
-        head = self._layer(nn.Linear, top, self.outputs, variance=0.0 if fixup else squared / top)
-        return Network([*body, _mean(-2, -1), *bias()], head)
+            branch = [bias(), convolve(inputs, top, stride, inner), bias(), sigma]
+            branch += [bias(), convolve(top, top, factor=outer), scalar(operator.mul, 1.0), bias()]
+            shortcut = Map(partial(thinned, stride=stride, added=top - inputs))
+            body += [Residual(*branch, shortcut=shortcut), sigma]
+        body += [_mean(-2, -1), bias()]
+        return Network(body, self._dense(top, self.outputs, outer * squared))
 
     def _normal(self, *shape: int) -> Tensor:
         return torch.from_numpy(self.rng.standard_normal(shape)).to(self.dtype)
 
-    def _standard(self, kind: type[nn.Module], *shape: int, **options: Any) -> nn.Module:
-        """Return a layer without biases whose weights are N(0, 1)."""
-        layer: nn.Module = self._layer(kind, *shape, variance=1.0, bias=False, **options)
-        return layer
+    def _dense(self, inputs: int, units: int, squared: float = 1.0, *, bias: bool = True) -> Any:
+        """Return a layer with weights N(0, squared / inputs) and biases of zero."""
+        return self._layer(nn.Linear, inputs, units, variance=squared / inputs, bias=bias)
 
-    def _layer(self, kind: type[nn.Module], *shape: int, variance: float, **options: Any) -> Any:
+    def _layer(self, kind: Any, *shape: int, variance: float = 1.0, **options: Any) -> Any:
+        """Return a layer with weights N(0, variance), by default without biases."""
         # skip_init: torch draws no weights
-        layer: Any = skip_init(kind, *shape, dtype=self.dtype, **options)  # type: ignore[no-untyped-call]
+        layer = skip_init(kind, *shape, dtype=self.dtype, **{"bias": False} | options)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.zero_()
@@ -289,13 +286,12 @@ class _Builder:
 
     def _normalization(self, units: int, *, images: bool = False) -> nn.Module:
         """Return a normalisation; of images, "layer" has one scale and shift for each channel."""
-        kind = self.model.normalization
-        if kind == "batch":
-            norm = nn.BatchNorm2d if images else nn.BatchNorm1d
-            return norm(units, dtype=self.dtype)
-        if kind == "layer" and images:
-            return nn.GroupNorm(1, units, dtype=self.dtype)
-        return nn.LayerNorm(units, dtype=self.dtype) if kind == "layer" else nn.Identity()
+        norms: dict[str, Callable[..., nn.Module]] = {
+            "batch": nn.BatchNorm2d if images else nn.BatchNorm1d,
+            "layer": partial(nn.GroupNorm, 1) if images else nn.LayerNorm,
+            "none": nn.Identity,
+        }
+        return norms[self.model.normalization](units, dtype=self.dtype)
 
 
 def _scale(factor: float) -> nn.Module:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS, sizes
-from ntk_conditioning.networks.layers import Scalar
+from ntk_conditioning.networks.layers import Learnt
 from ntk_conditioning.networks.modules import Network, make_network
 
 SMALL = (8, 8, 3)
@@ -77,7 +77,8 @@ def test_fixup_begins_at_zero_scales_its_branches_and_slows_its_scalars():
     for block in (each for each in model.body if hasattr(each, "branch")):
         weight = block.branch[1].weight  # L^(-1/2) of He et al.'s, with L = 9 branches
         assert weight.var().item() == pytest.approx(2 / (9 * len(weight)) / 9, rel=0.2)
-    scalars = {p for m in model.modules() if isinstance(m, Scalar) for p in m.parameters()}
+    learnt = [each.value for each in model.modules() if isinstance(each, Learnt)]
+    scalars = {value for value in learnt if value.shape == ()}
     assert len(scalars) == 9 * (4 + 1) + 2  # biases and a factor of a branch, biases at the ends
     assert {*model.rate_groups()[0.1]} == scalars
 
@@ -103,7 +104,7 @@ def test_normalisation_does_not_see_whether_an_activation_is_normalised():
 def test_shortcuts_are_the_identity_with_zeros():
     """Option A of He et al.: with branches of zero a block is the activation of its shortcut."""
     body, x = network("resnet_fixup", 8, 4).body, images(2)
-    stem, second = body[:3](x), body[:5](x)
+    stem, second = body[:3](x), body[:7](x)
     assert second.shape == (2, 8, 4, 4)
     torch.testing.assert_close(second[:, :4], stem[:, :, ::2, ::2])
     assert not second[:, 4:].any()
