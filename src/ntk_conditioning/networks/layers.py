@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 

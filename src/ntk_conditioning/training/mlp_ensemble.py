@@ -17,9 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.kernels.empirical import ntk
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import MLP, activate, draw_weights, product
+from ntk_conditioning.networks.mlp import activate, draw_weights, product
 from ntk_conditioning.networks.modules import MlpModule
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
@@ -137,14 +136,6 @@ class Ensemble(Training):
     def _network(self, group: Group, place: int, x: Tensor) -> MlpModule:
         weights = [t[place].clone() for name, t in group.tensors.items() if "weights" in name]
         return MlpModule(weights, self._architecture.activation)
-
-    def _kernel(self, network: MlpModule, x: Tensor) -> Tensor:
-        """Return the mean (n, n) over outputs of the kernels of one each."""
-        *inner, last = (w.detach().double() for w in network.weights)
-        k = x.new_zeros(len(x), len(x), dtype=torch.float64)
-        for row in last:
-            k += ntk(MLP((*inner, row[None]), network.activation), x.double())
-        return k / len(last)
 
     @staticmethod
     def _matrices(group: Group, kind: str) -> list[Tensor]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.optim.sgd import sgd  # of torch.optim.SGD, the first use takes a second
 
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.trainer import Group, Training
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
-
-#: `kernels.modules` watches torch's random numbers, which threads share.
-_ONE_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,23 +97,23 @@ class ModuleEnsemble(Training):
 
     @torch.no_grad()
     def _step(self, group: _Trained, rate: float) -> None:
-        """Take a step as torch's SGD, the import of which takes as long as a small training."""
         decays = sum(epoch < self.epoch for epoch in self.descent.decay_at)
         for factor, parameters in group.parameters.items():
-            step = factor * rate * float(self.descent.decay_factor**decays)
-            pairs = [(p, p.grad) for p in parameters if p.grad is not None]
-            if not pairs:
-                continue
-            weights, changes = map(list, zip(*pairs, strict=True))
-            if self.descent.weight_decay:
-                torch._foreach_add_(changes, weights, alpha=self.descent.weight_decay)
-            if group.momentum:
-                gradients, changes = changes, [group.momentum[weight] for weight in weights]
-                torch._foreach_mul_(changes, self.descent.momentum)
-                torch._foreach_add_(changes, gradients)
-            torch._foreach_add_(weights, changes, alpha=-step)
-            for weight in weights:
-                weight.grad = None
+            gradients = {p: p.grad for p in parameters if p.grad is not None}
+            sgd(
+                [*gradients],
+                [*gradients.values()],
+                [group.momentum.get(parameter) for parameter in gradients],
+                lr=factor * rate * float(self.descent.decay_factor**decays),
+                momentum=self.descent.momentum,
+                weight_decay=self.descent.weight_decay,
+                dampening=0.0,
+                nesterov=False,
+                maximize=False,
+                foreach=True,
+            )
+            for parameter in gradients:
+                parameter.grad = None
 
     def _forward(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         group.network.eval()
@@ -125,17 +121,10 @@ class ModuleEnsemble(Training):
         group.network.train()
         return f, u
 
-    def _measure(self, group: _Trained) -> None:
-        with _ONE_AT_A_TIME:
-            super()._measure(group)
-
     def _network(self, group: _Trained, place: int, x: Tensor) -> Network:
         network = deepcopy(group.network)
         freeze_statistics(network, x)
         return network
-
-    def _kernel(self, network: Network, x: Tensor) -> Tensor:
-        return module_kernel(network, x)
 
     def _output(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return outputs and representations, in the samples' type."""

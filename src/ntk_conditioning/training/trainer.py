@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from torch.nn.functional import normalize
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent, measured_epochs
-from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, sharpness
+from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, module_kernel, sharpness
 from ntk_conditioning.training.losses import Loss
 
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
@@ -31,6 +32,9 @@ EVALUATED = 1000
 #: the loss of zero outputs (which some networks begin below). The loss of a step may rise up to 64
 #: times in networks that then learn 99 % of their samples; losses that explode pass 1900 times.
 GROWTH = 1000
+
+#: `kernels.modules` watches torch's random numbers, which threads share.
+_ONE_AT_A_TIME = Lock()
 
 #: Outputs that differ by no more roundings are constant: a row's rounding depends on its place.
 ROUNDINGS = 8
@@ -117,9 +121,9 @@ class Training(ABC):
         zero_losses = [loss.values(zeros, train[member.seed].y) for member in members]
         self._zero_loss = np.array([v.mean(dtype=torch.float64).item() for v in zero_losses])
         # On the samples' device: fetching the loss of every step would slow down a GPU.
-        on_device: Any = {"dtype": torch.float64, "device": self._like.device}
-        self._peak_loss = torch.zeros(len(members), **on_device)
-        self._rates = torch.tensor([member.rate for member in members], **on_device)
+        rates = torch.tensor([member.rate for member in members], dtype=torch.float64)
+        self._rates = rates.to(self._like.device)
+        self._peak_loss = torch.zeros_like(self._rates)
         self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
         self._varied = self._varies.copy()  # at any evaluation
         self._groups = self._begin(range(len(members)))
@@ -199,10 +203,6 @@ class Training(ABC):
     def _network(self, group: Any, place: int, x: Tensor) -> Network:
         """Return a copy of a member's network, its batch norms with the statistics of ``x``."""
 
-    @abstractmethod
-    def _kernel(self, network: Any, x: Tensor) -> Tensor:
-        """Return the kernel of such a network, in float64, at samples."""
-
     def _evaluates_as_trained(self) -> bool:
         """Return whether evaluations show the network as its steps see it, in full precision."""
         return True
@@ -274,28 +274,28 @@ class Training(ABC):
 
     @torch.no_grad()
     def _evaluate(self, group: Group, name: str, parts: Mapping[int, Split]) -> None:
-        n = len(next(iter(parts.values())).x)
-        loss = correct = cosines = squares = torch.zeros((), dtype=torch.float64)
-        first, varies = None, torch.zeros((), dtype=torch.bool)
+        n, found = len(next(iter(parts.values())).x), []
         for top in range(0, n, EVALUATED):
             x, y = self._gather(group, parts, dict.fromkeys(parts, slice(top, top + EVALUATED)))
-            f, u = self._forward(group, x)
-            loss = self._loss.values(f, y).sum(-1, dtype=torch.float64) + loss
-            correct = (self._loss.predictions(f) == y).sum(-1) + correct
-            first = f[..., :1, :] if first is None else first
-            tolerance = ROUNDINGS * torch.finfo(f.dtype).eps * first.abs().amax((-2, -1))
-            varies = ((f - first).abs().amax((-2, -1)) > tolerance) | varies
-            if u is not None:
-                directions = normalize(u.double())
-                cosines = directions.sum(0) + cosines
-                squares = directions.square().sum() + squares
-        totals = {f"{name}_loss": loss / n, f"{name}_accuracy": correct / n}
-        if name == "test" and n > 1 and u is not None:
+            found.append((y, *self._forward(group, x)))
+        labels, outputs, units = zip(*found, strict=True)
+        y, f = torch.cat(labels, -1), torch.cat(outputs, -2)
+        right = self._loss.predictions(f) == y
+        metrics = {
+            f"{name}_loss": self._loss.values(f, y).mean(-1, dtype=torch.float64),
+            f"{name}_accuracy": right.mean(-1, dtype=torch.float64),
+        }
+        if name == "test" and n > 1 and units[0] is not None:
+            u = normalize(torch.cat(units).double())
             # The sum over i and j of u_i · u_j is |Σ u_i|², of which |u_i|² are for i = j.
-            totals["test_dot_product"] = (cosines.square().sum() - squares) / (n * (n - 1))
-        for metric, values in totals.items():
+            pairs = u.sum(0).square().sum() - u.square().sum()
+            metrics["test_dot_product"] = pairs / (n * (n - 1))
+        for metric, values in metrics.items():
             self.metrics[metric][self.epoch, group.numbers] = values.numpy(force=True)
         if name == "train":
+            first = f[..., :1, :]
+            tolerance = ROUNDINGS * torch.finfo(f.dtype).eps * first.abs().amax((-2, -1))
+            varies = (f - first).abs().amax((-2, -1)) > tolerance
             self._varies[group.numbers] = varies.numpy(force=True)
 
     def _measure(self, group: Any) -> None:
@@ -304,12 +304,13 @@ class Training(ABC):
             seed = self.members[number].seed
             rows = torch.from_numpy(generator(seed, "blocks").permutation(self._n))
             x, y = (t[rows[: self.block_size].to(t.device)] for t in self._train[seed])
-            if seed not in self._initial_kernels:  # also where a state goes on
-                (start,) = self._begin([number])
-                initial = self._kernel(self._network(start, 0, x), x)
-                self._initial_kernels[seed] = initial.numpy(force=True)
-            network = self._network(group, place, x)
-            k = self._kernel(network, x).numpy(force=True)
+            with _ONE_AT_A_TIME:
+                if seed not in self._initial_kernels:  # also where a state goes on
+                    (start,) = self._begin([number])
+                    initial = module_kernel(self._network(start, 0, x), x)
+                    self._initial_kernels[seed] = initial.numpy(force=True)
+                network = self._network(group, place, x)
+                k = module_kernel(network, x).numpy(force=True)
             codes = self._loss.codes[y].numpy(force=True).astype(np.float64)
             numbers = kernel_numbers(k, self._initial_kernels[seed], codes)
             rates = network.rate_groups().items()
