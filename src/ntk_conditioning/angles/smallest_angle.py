@@ -21,7 +21,7 @@ from ntk_conditioning.angles.gradient_angle import (
 from ntk_conditioning.angles.pairs import MinAngle, find_duplicates, spans
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import gradient_tiles
-from ntk_conditioning.networks.gradient_tiles import Panel, Panels, Products
+from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import (
     MLP,
     GradientFactors,
@@ -188,8 +188,6 @@ class _Search:
         self._gradients, self._shape = gradients, shape
         self._single, self._double = map(gradients.rounding, (torch.float32, torch.float64))
         self._floor = -1.0
-        self._products = Products(gradients.rest, shape)
-        self._buffers = gradients.rest.new_empty(2, math.prod(shape))
         self._waiting: list[tuple[Tensor, Tensor]] = []
         self.best = (math.inf, 0, 0)
         self.refined = 0
@@ -210,15 +208,13 @@ class _Search:
         self, rows: GradientFactors, columns: GradientFactors, r: slice, c: slice
     ) -> tuple[Tensor, Tensor]:
         """Return pairs (k, 2) of a tile that may be closest, with their cosines in float32."""
-        shape = (r.stop - r.start, c.stop - c.start)
-        total, bound = (b[: math.prod(shape)].view(shape) for b in self._buffers.unbind())
-        total.zero_()
+        total = self._gradients.rest.new_zeros(r.stop - r.start, c.stop - c.start)
         if r.start == c.start:  # pairs of one sample, or that come twice: below every cosine
             total[:, : len(total)] = total.new_full((len(total),) * 2, -math.inf).tril()
         rest, least = self._gradients.rest, self._floor - self._single
         for block in range(len(rest)):
-            self._products.add_layer(total, rows, columns, block)
-            torch.addr(total, rest[block, r], rest[block, c], out=bound)
+            gradient_tiles.add_layer(total, rows, columns, block)
+            bound = torch.addr(total, rest[block, r], rest[block, c])
             if float(bound.max()) < least:
                 return torch.empty(0, 2, dtype=torch.int64, device=total.device), total[:0, 0]
             possible, left = bound >= least, len(rest) - 1 - block
@@ -260,7 +256,7 @@ class _Search:
         (rows, i), (columns, j) = (torch.unique(p, return_inverse=True) for p in pairs.unbind(1))
         (left, _), (right, _) = self._gradients.exact(rows), self._gradients.exact(columns)
         total = self._gradients.x.new_empty(len(rows), len(columns))
-        Products(total, total.shape).kernel(total, left, right)
+        gradient_tiles.inner_products(total, left, right)
         return total[i, j]
 
     def _measure(self, pairs: Tensor) -> None:

@@ -20,7 +20,7 @@ from ntk_conditioning import threads
 from ntk_conditioning.angles.gradient_angle import pair_angle
 from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError, cosines, min_angle
 from ntk_conditioning.networks import gradient_tiles
-from ntk_conditioning.networks.gradient_tiles import Panel, Panels, Products
+from ntk_conditioning.networks.gradient_tiles import Panel, Panels
 from ntk_conditioning.networks.mlp import (
     MLP,
     GradientFactors,
@@ -158,7 +158,7 @@ def _fill(
     def fill(tile: tuple[slice, slice]) -> None:
         r, c = tile
         entries = k[r, c]
-        Products(entries, entries.shape).kernel(entries, left.rows(r), right.rows(c))
+        gradient_tiles.inner_products(entries, left.rows(r), right.rows(c))
         if upper and r.start == c.start:
             # Here both triangles were computed, and a BLAS may round them differently.
             square = entries[:, : len(entries)]

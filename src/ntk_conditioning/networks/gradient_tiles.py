@@ -179,26 +179,17 @@ def tiles(
             yield r, slice(start, min(start + width, columns.stop))
 
 
-class Products:
-    """Sums of products of layers' Gram matrices, in buffers that are used again and again."""
+def inner_products(total: Tensor, rows: GradientFactors, columns: GradientFactors) -> None:
+    """Set ``total`` (n, n') to the inner products of two sets of gradients."""
+    total.zero_()
+    for layer in range(len(rows.alphas)):
+        add_layer(total, rows, columns, layer)
 
-    def __init__(self, like: Tensor, shape: tuple[int, ...]) -> None:
-        self._buffers = like.new_empty(2, math.prod(shape))
 
-    def kernel(self, total: Tensor, rows: GradientFactors, columns: GradientFactors) -> None:
-        """Set ``total`` (n, n') to the inner products of two sets of gradients."""
-        torch.mm(rows.alphas[-1], columns.alphas[-1].T, out=total)  # where delta is 1
-        for layer in range(len(rows.deltas)):
-            self.add_layer(total, rows, columns, layer)
-
-    def add_layer(
-        self, total: Tensor, rows: GradientFactors, columns: GradientFactors, layer: int
-    ) -> None:
-        """Add one layer's (A A'^T) * (D D'^T) to ``total`` (n, n')."""
-        alpha, delta = (b[: total.numel()].view(total.shape) for b in self._buffers.unbind())
-        torch.mm(rows.alphas[layer], columns.alphas[layer].T, out=alpha)
-        if layer == len(rows.deltas):  # the last, where delta is 1
-            total.add_(alpha)
-            return
-        torch.mm(rows.deltas[layer], columns.deltas[layer].T, out=delta)
-        total.addcmul_(alpha, delta)
+def add_layer(total: Tensor, rows: GradientFactors, columns: GradientFactors, layer: int) -> None:
+    """Add one layer's (A A'^T) * (D D'^T) to ``total`` (n, n')."""
+    alpha = rows.alphas[layer] @ columns.alphas[layer].T
+    if layer == len(rows.deltas):  # the last, where delta is 1
+        total.add_(alpha)
+    else:
+        total.addcmul_(alpha, rows.deltas[layer] @ columns.deltas[layer].T)

@@ -20,8 +20,7 @@ from ntk_conditioning.angles.smallest_angle import (
 )
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.gradient_tiles import Products
+from ntk_conditioning.networks import activations, gradient_tiles
 from ntk_conditioning.networks.mlp import MLP, ShapeError
 from ntk_conditioning.seeds import generator
 from tests.ntk_conditioning.gradients import float32_products, inputs, network, precisions
@@ -192,7 +191,11 @@ def test_of_equal_angles_the_lowest_pair_is_named(options):
 
 
 def test_a_caller_who_allows_less_precision_gets_the_bounds_that_are_proven(monkeypatch):
-    seen, mlp, x = precisions(monkeypatch, Products, "add_layer"), network(), data("low contrast")
+    seen, mlp, x = (
+        precisions(monkeypatch, gradient_tiles, "add_layer"),
+        network(),
+        data("low contrast"),
+    )
     with float32_products("medium"):
         assert_smallest(min_angle(mlp, x, tile=8, memory=1), mlp, x, rel=1e-9)
     assert seen == {"highest"}

@@ -9,7 +9,7 @@ from benchmarks.memory import STATUS, peak
 from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.networks import gradient_tiles
-from ntk_conditioning.networks.gradient_tiles import Products, factor_bytes, panel_rows
+from ntk_conditioning.networks.gradient_tiles import factor_bytes, panel_rows
 from ntk_conditioning.networks.mlp import NotLinearError, linear_embedding_map
 from ntk_conditioning.networks.modules import MlpModule
 from ntk_conditioning.spectra.condition_numbers import conditioning, conditioning_from_factor
@@ -52,7 +52,7 @@ def test_a_caller_who_allows_less_precision_gets_the_same_kernel(monkeypatch):
     mlp, x = network(64, width=96, dtype=torch.float32), inputs(260, 64).float()
     with float32_products("highest"):
         expected, expected2 = empirical.ntk(mlp, x), empirical.ntk(mlp, x, x[:130])
-    owners = {Products: "kernel", empirical: "gradient_factors"}
+    owners = {gradient_tiles: "inner_products", empirical: "gradient_factors"}
     seen = [precisions(monkeypatch, owner, name) for owner, name in owners.items()]
     with float32_products("medium"):
         assert torch.equal(empirical.ntk(mlp, x), expected)
