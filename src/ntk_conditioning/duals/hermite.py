@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.polynomial import hermite_e, polynomial
+from scipy.special import factorial
 
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.networks.calculus import gaussian_rule
@@ -50,7 +52,7 @@ class Expansion:
 
     def dual(self, rho: Array | float) -> Array:
         """Return Σ a_k² ρ^k, not divided by E σ²."""
-        return np.asarray(np.polynomial.polynomial.polyval(rho, self.coefficients**2))
+        return np.asarray(polynomial.polyval(rho, self.coefficients**2))
 
 
 def expand(
@@ -64,7 +66,18 @@ def expand(
     >>> np.abs(expand(lambda z: z**2 - 1, count=4).coefficients).round(12)
     array([0.        , 0.        , 1.41421356, 0.        ])
     """
-    coarse, fine = (_expand(function, kinks, count, order) for order in ORDERS)
+    degrees, found = np.arange(count), []
+    for order in ORDERS:
+        z, weights = gaussian_rule(kinks, order=order, reach=REACH)
+        values, polynomials = function(z), hermite_e.hermevander(z, count - 1).T
+        terms = weights * values * polynomials / np.sqrt(factorial(degrees))[:, None]
+        coefficients = _sums(terms)
+        rest = values - coefficients[0] - coefficients[1] * z
+        square, bend = _sums(weights * np.square([values, rest])).tolist()
+        # of the weights some roundings, of every step of the recurrence two
+        rounding = (20 + 2 * degrees) * EPS * np.abs(terms).sum(axis=1)
+        found.append(Expansion(coefficients, rounding, square, bend))
+    coarse, fine = found
     changes = coarse.non_linearity - fine.non_linearity, coarse.non_affinity - fine.non_affinity
     errors = np.abs(coarse.coefficients - fine.coefficients) + fine.errors
     return replace(fine, errors=errors, error=max(map(abs, changes)) + 8 * EPS)
@@ -73,25 +86,6 @@ def expand(
 def expansion(activation: Activation, *, count: int = 65) -> Expansion:
     """Return the Hermite expansion of an activation, without its gain."""
     return expand(activation.values, kinks=activation.kinks, count=count)
-
-
-def _expand(
-    function: Callable[[Array], Array], kinks: tuple[float, ...], count: int, order: int
-) -> Expansion:
-    z, weights = gaussian_rule(kinks, order=order, reach=REACH)
-    values = function(z)
-    polynomials = np.ones((count, len(z)))
-    before = np.zeros_like(z)
-    for k, now in enumerate(polynomials[:-1]):
-        polynomials[k + 1] = (z * now - math.sqrt(k) * before) / math.sqrt(k + 1)
-        before = now
-    terms = weights * values * polynomials
-    coefficients = _sums(terms)
-    # of the weights some roundings, of every step of the recurrence two
-    rounding = (20 + 2 * np.arange(count)) * EPS * np.abs(terms).sum(axis=1)
-    rest = values - coefficients[0] - coefficients[1] * z
-    square, bend = _sums(weights * np.square([values, rest])).tolist()
-    return Expansion(coefficients, rounding, square, bend)
 
 
 def _sums(terms: Array) -> Array:

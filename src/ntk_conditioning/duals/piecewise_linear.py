@@ -12,7 +12,6 @@ from ntk_conditioning.networks.activations import Activation, Array
 CUT = 9.0  # where densities are exp(-40) of their largest value
 STRIP = 56  # nodes on a strip between two kinks, which is at most 2 CUT wide
 TINY = 1e-100  # instead of 0, where a quotient would not be defined; its square is a number
-PAIRS = 2**8  # that are integrated together: the values of their integrands fit the caches
 
 # A piece is linear if σ and σ' say so to this error at these shares of it; the outer ones are cut.
 ROUNDING = 1e-12
@@ -99,7 +98,7 @@ class PiecewiseLinearDual:
         for i, j in itertools.product(range(len(jumps)), repeat=2):
             h, k = self._h[i, rows, None], self._h[j, columns]
             gap = self._kinks[i] * apart if i == j else h - k
-            falls, moments = _falls(h, k, gap, w, theta)
+            falls, moments = _integrals(h, k, gap, w, theta)
             fall += jumps[i] * jumps[j] * falls
             moment += jumps[i] * jumps[j] * moments
         return fall, moment
@@ -152,38 +151,27 @@ def _moments(low: Array, high: Array, steep: Array, level: Array | float) -> tup
     return mass, squares
 
 
-def _falls(h: Array, k: Array, gap: Array, w: Array, theta: Array) -> Array:
-    """Return the integrals of `_integrals` for pairs in an array of any shape, a part at a time."""
-    pairs = [np.broadcast_to(each, w.shape).reshape(-1) for each in (h, k, gap, w, theta)]
-    found = np.empty((2, w.size))
-    for start in range(0, w.size, PAIRS):
-        part = slice(start, start + PAIRS)
-        found[:, part] = _integrals(*(each[part] for each in pairs))
-    return found.reshape(2, *w.shape)
-
-
-def _integrals(h: Array, k: Array, gap: Array, w: Array, theta: Array) -> Array:
+def _integrals(h: Array, k: Array, gap: Array, w: Array, theta: Array) -> tuple[Array, Array]:
     """Return ∫ g(t) dt and ∫ (cos t - cos θ) g(t) dt over t from 0 to θ, ``gap`` = h - k.
 
     With x = tan(t/2), π g(t) dt is exp(-(h² + k²)/4 - (gap²/x² + (h+k)² x²)/8) dx / (1 + x²). Where
     gap is small, x = gap/4 · sinh y spreads the layer at x = gap.
     """
-    total, gap = np.abs(h + k), np.abs(gap)
-    end = np.minimum(np.tan(theta / 2), 2 * CUT / np.maximum(total, TINY))
-    grade = np.where(gap > 0, np.minimum(gap / 4, 1), 1)
+    total2, gap2 = (h + k) ** 2, gap**2
+    end = np.minimum(np.tan(theta / 2), 2 * CUT / np.maximum(np.abs(h + k), TINY))
+    grade = np.where(gap != 0, np.minimum(np.abs(gap) / 4, 1), 1)
     top = np.arcsinh(end / grade)
     # enough for 1e-14, as the tests see; layers want more
     order = 12 + 5 * math.ceil(top.max(initial=0)) + (40 if gap.any() else 0)
-    nodes, weights = (each[:, None] for each in _nodes(order))
-    rising = np.exp(top * nodes)
-    falling = 1 / rising
-    sinh, cosh = np.maximum((rising - falling) / 2, TINY), (rising + falling) / 2
-    x2 = (grade * sinh) ** 2
-    share = 1 / (1 + x2)
-    part = np.exp((gap**2 / x2 + total**2 * x2) / -8) * cosh * weights * share
-    sums = part.sum(axis=0), (part * (w - x2 * (2 - w)) * share).sum(axis=0)
+    fall, moment = np.zeros_like(w), np.zeros_like(w)
+    for node, weight in zip(*_nodes(order), strict=True):
+        rising = np.exp(top * node)
+        x2 = (grade * np.maximum((rising - 1 / rising) / 2, TINY)) ** 2
+        part = np.exp((gap2 / x2 + total2 * x2) / -8) * (rising + 1 / rising) / (1 + x2)
+        fall += weight / 2 * part
+        moment += weight / 2 * part * (w - x2 * (2 - w)) / (1 + x2)
     scale = top * grade * np.exp(-(h * h + k * k) / 4) / math.pi
-    return np.asarray(scale * np.stack(sums))
+    return scale * fall, scale * moment
 
 
 def _density(z: Array) -> Array:
