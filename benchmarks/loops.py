@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -17,11 +18,12 @@ from benchmarks.problem import require_near
 from benchmarks.timing import Timed
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.threads import limit_threads
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 
 CLASSES = 10
@@ -89,8 +91,10 @@ class Networks:
         """Our ensemble, before any training; it is evaluated at the ends only."""
         codes = {"outputs": "classes", "classes": CLASSES}
         codes |= {"dtype": torch.float32, "device": device}
+        size = {"d": self.d, "image": None, "depth": self.depth, "width": self.width}
+        kind = {"activation": self.activation, "outputs": CLASSES, "dtype": torch.float32}
         return Ensemble(
-            Architecture(self.depth, self.width, self.activation),
+            partial(make_network, "mlp", **size, **kind),
             make_loss("cross_entropy", **codes),
             self.members,
             dict.fromkeys(range(1, 1 + self.seeds), self.samples(device)),
@@ -102,7 +106,7 @@ class Networks:
 def weights(ensemble: Ensemble) -> Weights:
     """Return the weights of an ensemble."""
     state = ensemble.state()
-    return [state[name] for name in state if name.startswith("weights_")]
+    return [state[name] for name in state if name.startswith("network")]
 
 
 def trained_weights(

@@ -19,7 +19,7 @@ from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_workflow.trainings import loop
@@ -102,8 +102,9 @@ def test_the_curves_are_those_of_an_ensemble(folder):
     train = load_prepared(folder / "train.npz")
     test = load_prepared(folder / "test.npz", like=folder / "train.npz")
     parts = [Split(part(data).x * np.sqrt(2 / 4), part(data).y) for data in (train, test)]
+    size = {"d": 4, "image": None, "depth": 1, "width": 6, "outputs": 1, "dtype": torch.float64}
     ensemble = Ensemble(
-        Architecture(1, 6, activations.get("tanh")),
+        partial(make_network, "mlp", **size, activation=activations.get("tanh")),
         make_loss("square", outputs="scalar", classes=3, dtype=torch.float64),
         [NetworkSpec(seed, rate) for seed in SEEDS for rate in RATES],
         *(dict.fromkeys(SEEDS, samples) for samples in parts),

@@ -41,6 +41,7 @@ from ntk_conditioning.networks.layers import (
     patches,
     thinned,
 )
+from ntk_conditioning.networks.mlp import draw_weights
 
 #: Part of the learning rate that Fixup's scalars get, as in its authors' code.
 SCALAR_RATE = 0.1
@@ -102,14 +103,14 @@ def make_network(
     outputs: int,
     dtype: torch.dtype,
 ) -> Network:
-    """Return a network at initialisation, on the CPU, by a name in `MODELS` other than mlp.
+    """Return a network at initialisation, on the CPU, by a name in `MODELS`.
 
     It takes samples (n, d) of ``dtype``, or images (n, colours, height, width) if it needs them;
     ``image`` is their height, width and colours. For depth and width see the module's docstring;
     ``rng`` is a NumPy generator, from which all weights are drawn.
 
-    Raises `UserError` for an unknown name or a size that it cannot have, and `ValueError` for mlp
-    or if ``image`` is missing.
+    Raises `UserError` for an unknown name or a size that it cannot have, and `ValueError` if
+    ``image`` is missing.
     """
     if name not in MODELS:
         raise UserError(f"no network {name!r}; built in are {', '.join(MODELS)}")
@@ -139,6 +140,12 @@ class _Builder:
     depth: int
     width: int
     outputs: int
+
+    def mlp(self) -> Network:
+        """Return a network of `networks.mlp`, its weights in memory of torch's."""
+        size = {"depth": self.depth, "width": self.width, "outputs": self.outputs}
+        weights = draw_weights(self.d, **size, generator=self.rng)
+        return MlpModule([w.to(self.dtype, copy=True) for w in weights], self.activation)
 
     def mlp_bias(self) -> Network:
         """Return f = w α_L + β b_out with α_l = gain/√m σ(W_l α_(l-1) + β b_l), α_0 = x.

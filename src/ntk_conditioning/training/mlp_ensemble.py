@@ -9,7 +9,6 @@ computed together, and matrices have one more axis in front.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,61 +16,41 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import activate, draw_weights, product
+from ntk_conditioning.networks.mlp import activate, product
 from ntk_conditioning.networks.modules import MlpModule
-from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
-from ntk_conditioning.training.trainer import Group, Training
+from ntk_conditioning.training.module_ensemble import ModuleEnsemble
+from ntk_conditioning.training.trainer import Group
 
 
-@dataclass(frozen=True)
-class Architecture:
-    """A fully connected network: its hidden layers, their width and their activation."""
-
-    depth: int
-    width: int
-    activation: Activation
-
-    def draw(self, d: int, outputs: int, *, seed: int, like: Tensor) -> list[Tensor]:
-        """Return the weights that training starts from, of ``like``'s type and on its device."""
-        size = {"depth": self.depth, "width": self.width, "outputs": outputs}
-        return [w.to(like) for w in draw_weights(d, **size, generator=generator(seed, "init"))]
-
-
-class Ensemble(Training):
-    """Networks of one `Architecture` in gradient descent; other arguments are a `Training`'s.
+class Ensemble(ModuleEnsemble):
+    """Networks of `networks.mlp`, as `make_network` makes them; arguments are a `ModuleEnsemble`'s.
 
     ``together`` says whether the products of all members are computed together.
     """
 
-    def __init__(
-        self, architecture: Architecture, *networks: Any, together: bool = False, **options: Any
-    ) -> None:
-        self._architecture, self._together = architecture, together
-        sigma, width = architecture.activation, architecture.width
-        self._scales = [1.0, *(sigma.gain / math.sqrt(width) for _ in range(architecture.depth))]
+    def __init__(self, *given: Any, together: bool = False, **options: Any) -> None:
+        self._together = together
         self._began: Group | None = None  # the group that was the last to begin on a GPU
-        self._step: Callable[[Mapping[int, Tensor]], None] | None = None  # its step, once recorded
-        super().__init__(*networks, **options)
+        self._recorded: Callable[[Mapping[int, Tensor]], None] | None = (
+            None  # its step, once recorded
+        )
+        super().__init__(*given, **options)
         self._replays = together and self._like.is_cuda
 
-    def _begin(self, numbers: Sequence[int]) -> list[Group]:
-        d, outputs = self._like.shape[1], self._loss.outputs
-        drawn = {
-            seed: self._architecture.draw(d, outputs, seed=seed, like=self._like)
-            for seed in {self.members[number].seed for number in numbers}
-        }
-        # Every matrix is a copy: a BLAS may round differently by a matrix's place in memory.
-        groups = []
-        for part in filter(None, [numbers] if self._together else [[k] for k in numbers]):
-            layers = zip(*(drawn[self.members[number].seed] for number in part), strict=True)
-            tensors = {f"weights_{k}": torch.stack(layer) for k, layer in enumerate(layers)}
-            if self.descent.momentum:
-                pairs = enumerate([*tensors.values()])
-                tensors |= {f"velocity_{k}": torch.zeros_like(t) for k, t in pairs}
-            groups.append(Group(part, tensors))
-        return groups
+    def _begin(self, numbers: Sequence[int]) -> list[Any]:
+        groups = super()._begin(numbers)
+        if not groups:
+            return []
+        *hidden, _ = groups[0].network.weights
+        self._activation = groups[0].network.activation
+        self._scales = [1.0, *(self._activation.gain / math.sqrt(len(weight)) for weight in hidden)]
+        if not self._together:
+            return groups
+        names = groups[0].tensors
+        return [
+            Group(numbers, {name: torch.cat([g.tensors[name] for g in groups]) for name in names})
+        ]
 
     def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
         take = partial(self._take_step, group, measure=last)
@@ -80,11 +59,12 @@ class Ensemble(Training):
             take(rows)
         elif self._began is not group:  # its first step makes the libraries ready
             _ = group.index  # now, for that waits
-            self._began, self._step = group, take if waits(partial(take, rows)) else None
+            self._began, self._recorded = group, take if waits(partial(take, rows)) else None
         else:
-            self._step = self._step or Recorded(take, rows)
-            self._step(rows)
+            self._recorded = self._recorded or Recorded(take, rows)
+            self._recorded(rows)
 
+    @torch.no_grad()
     def _take_step(self, group: Group, rows: Mapping[int, Any], *, measure: bool) -> None:
         """Do a step on these rows of each seed's samples; a GPU is waited for only to measure.
 
@@ -96,11 +76,11 @@ class Ensemble(Training):
         pace = (-rates / x.shape[-2]).to(x)
         if len(rates) > 1:
             pace = pace[:, None, None]
-        weights, velocities = self._matrices(group, "weights"), self._matrices(group, "velocity")
+        weights, velocities = self._matrices(group, "network"), self._matrices(group, "momentum")
         inputs, slopes, squares = [x], [], []
         for scale, weight in zip(self._scales, weights[:-1], strict=False):
             z = product(inputs[-1], weight.mT, scale)
-            a, slope = activate(self._architecture.activation, z)
+            a, slope = activate(self._activation, z)
             inputs.append(a)
             slopes.append(slope)
         f = product(inputs[-1], weights[-1].mT, self._scales[-1])
@@ -128,14 +108,17 @@ class Ensemble(Training):
             self.metrics["gradient_norm"][self.epoch, group.numbers] = norms
 
     def _forward(self, group: Group, x: Tensor) -> tuple[Tensor, None]:
-        *hidden, last = self._matrices(group, "weights")
+        *hidden, last = self._matrices(group, "network")
         for scale, weight in zip(self._scales, hidden, strict=False):
-            x, _ = activate(self._architecture.activation, product(x, weight.mT, scale))
+            x, _ = activate(self._activation, product(x, weight.mT, scale))
         return product(x, last.mT, self._scales[-1]), None
 
     def _network(self, group: Group, place: int, x: Tensor) -> MlpModule:
-        weights = [t[place].clone() for name, t in group.tensors.items() if "weights" in name]
-        return MlpModule(weights, self._architecture.activation)
+        weights = [t[place].clone() for name, t in group.tensors.items() if "network" in name]
+        return MlpModule(weights, self._activation)
+
+    def _evaluates_as_trained(self) -> bool:
+        return True
 
     @staticmethod
     def _matrices(group: Group, kind: str) -> list[Tensor]:

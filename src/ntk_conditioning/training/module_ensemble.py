@@ -35,13 +35,7 @@ class ModuleEnsemble(Training):
 
     Samples are vectors or, of four axes, images (n, colours, height, width). Losses are measured
     as a network would be used: normalised by running statistics, without augmentation.
-
-    Attributes:
-        metrics: also the mean cosine between the last hidden representations of different test
-            samples, where the network returns them.
     """
-
-    METRICS = (*Training.METRICS, "test_dot_product")
 
     def __init__(
         self, make: Callable[[np.random.Generator], Network], *networks: Any, **options: Any
@@ -49,7 +43,7 @@ class ModuleEnsemble(Training):
         self._make = make
         super().__init__(*networks, **options)
 
-    def _begin(self, numbers: Sequence[int]) -> list[_Trained]:
+    def _begin(self, numbers: Sequence[int]) -> list[Any]:
         groups = []
         for number in numbers:
             network = self._make(generator(self.members[number].seed, "init")).to(self._like.device)
@@ -69,17 +63,19 @@ class ModuleEnsemble(Training):
         return not (running or self.descent.mixed_precision)
 
     def _batches(self, seed: int) -> Sequence[Any]:
-        """Return the samples of each of this epoch's steps, and how they are moved, if at all."""
+        """Return the rows of each of this epoch's steps, and if they are moved, how."""
         rows = super()._batches(seed)
         if self.descent.augmentation == "none":
-            return [(row, None) for row in rows]
+            return rows
         moves = torch.from_numpy(draw_moves(seed, self.epoch, self._n)).to(self._like.device)
         return [*zip(rows, torch.split(moves, self._batch), strict=True)]
 
     def _descend(self, group: _Trained, rows: Mapping[int, Any], *, last: bool) -> None:
         (number,) = group.numbers
         member = self.members[number]
-        chosen, moves = rows[member.seed]
+        chosen, moves = rows[member.seed], None
+        if self.descent.augmentation != "none":
+            chosen, moves = chosen
         x, y = self._gather(group, self._train, {member.seed: chosen})
         if moves is not None:
             x = crop_flip(x, moves)

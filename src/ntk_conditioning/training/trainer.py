@@ -82,7 +82,9 @@ class Training(ABC):
         measured: the epochs after which kernels are measured, on ``block_size`` samples.
         metrics: by the names in ``METRICS``, arrays (epochs + 1, members) with NaN where nothing
             was measured: loss and accuracy over all samples at an epoch's end, and the norm of the
-            gradient of the epoch's last batch before its step. With ``along``, also `ALONG`.
+            gradient of the epoch's last batch before its step; and the mean cosine between the last
+            hidden representations of different test samples, where the network returns them. With
+            ``along``, also `ALONG`.
         diverged: for every member the first evaluated epoch by which it had diverged, or -1. A
             member diverges if its loss, over all samples or over those of any step, is not finite
             or exceeds the limit of `GROWTH`, or if its outputs become the same for all
@@ -90,8 +92,9 @@ class Training(ABC):
             and what is not finite. It is not trained any more.
     """
 
-    METRICS: tuple[str, ...] = (
+    METRICS = (
         *("train_loss", "train_accuracy", "test_loss", "test_accuracy", "gradient_norm"),
+        "test_dot_product",
     )
 
     def __init__(

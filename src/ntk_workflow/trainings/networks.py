@@ -17,8 +17,8 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
-from ntk_conditioning.networks.mlp import MLP, draw_weights, init_mlp, is_linear, linear_factor
-from ntk_conditioning.networks.modules import MlpModule, Network, make_network
+from ntk_conditioning.networks.mlp import MLP, init_mlp, is_linear, linear_factor
+from ntk_conditioning.networks.modules import Network, make_network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.networks.user_models import UserModel, make_user_network
 from ntk_conditioning.seeds import generator
@@ -26,7 +26,7 @@ from ntk_conditioning.spectra import condition_numbers
 from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.losses import Loss, make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.cli import log
@@ -52,16 +52,17 @@ class TrainingTask:
     samples: LabelledSamples
 
     @property
-    def architecture(self) -> Architecture:
+    def hidden(self) -> dict[str, Any]:
+        """Hidden layers, their width and their activation, and the shape of images."""
         activation = activations.get(self.names["activation"])
-        return Architecture(self.names["depth"], self.settings.width, activation)
+        size = {"depth": self.names["depth"], "width": self.settings.width}
+        return size | {"activation": activation, "image": self.settings.image}
 
     @property
     def size(self) -> dict[str, Any]:
-        """What networks of torch's modules are made of."""
+        """What networks are made of."""
         outputs = self.samples.classes if self.settings.outputs == "classes" else 1
-        given = {"image": self.settings.image, "d": self.samples.shape[1], "outputs": outputs}
-        return vars(self.architecture) | given
+        return self.hidden | {"d": self.samples.shape[1], "outputs": outputs}
 
     @property
     def image(self) -> Image | None:
@@ -70,10 +71,6 @@ class TrainingTask:
         return self.settings.image if images else None
 
     def make(self, rng: np.random.Generator, *, dtype: torch.dtype = torch.float32) -> Network:
-        if not kind_of(self.names["model"]).by_modules:
-            size = {name: self.size[name] for name in ("d", "depth", "width", "outputs")}
-            weights = [w.to(dtype) for w in draw_weights(**size, generator=rng)]
-            return MlpModule(weights, self.architecture.activation)
         return new_network(self.names["model"], self.own, rng, **self.size, dtype=dtype)
 
     def loss(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Loss:
@@ -139,8 +136,9 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
     for seed in task.settings.critical_seeds or task.settings.seeds:
         x = task.samples.train[seed].x
         block = x[generator(seed, "blocks").permutation(len(x))[:MOST_SAMPLES]]
-        kind: Any = vars(task.architecture) | {"image": task.settings.image, "own": task.own}
-        network, seen = initial_network(task.names["model"], block, seed=seed, **kind)
+        network, seen = initial_network(
+            task.names["model"], block, seed=seed, own=task.own, **task.hidden
+        )
         if isinstance(network, MLP) and is_linear(network):
             gradients = linear_factor(network, seen).numpy()
             spectrum = condition_numbers.conditioning_from_factor(gradients)
@@ -169,14 +167,12 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Tra
     parts = {key: task.part(data, dtype, device) for key, data in every.items()}  # seeds share them
     train = {seed: parts[id(samples.train[seed])] for seed in settings.seeds}
     test = {seed: parts[id(samples.test[seed])] for seed in settings.seeds if samples.test} or None
-    common = (task.loss(dtype, device), members, train, test)
+    given = (partial(task.make, dtype=dtype), task.loss(dtype, device), members, train, test)
     options: dict[str, Any] = {"descent": settings, "along": settings.kernels_along}
-    ensemble: Training
     if kind_of(task.names["model"]).by_modules:
-        ensemble = ModuleEnsemble(partial(task.make, dtype=dtype), *common, **options)
+        ensemble = ModuleEnsemble(*given, **options)
     else:
-        together = device.type == "cuda"
-        ensemble = Ensemble(task.architecture, *common, **options, together=together)
+        ensemble = Ensemble(*given, **options, together=device.type == "cuda")
     sizes = (len(members), settings.width, *samples.shape)
     words = "device %s, %s, %d networks of width %d, %d samples of %d features"
     log.info(words, device, settings.dtype, *sizes)

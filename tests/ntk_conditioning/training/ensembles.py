@@ -1,5 +1,7 @@
 """Small ensembles of mlps or of modules, by default on Gaussian samples of three classes."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import torch
 from torch.func import functional_call, jacrev
@@ -8,12 +10,20 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import Split
 
 LOSSES = ("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")
 CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
+
+
+class Architecture(NamedTuple):
+    """Fully connected networks in the NTK parameterisation."""
+
+    depth: int
+    width: int
+    activation: Any
 
 
 def split(seed, n, *shape, dtype=torch.float64) -> Split:
@@ -29,7 +39,12 @@ def ensemble(
     """Return the networks of an architecture, or those that ``make`` makes of a generator."""
     seeds, dtype = {member.seed for member in members}, options.pop("dtype", torch.float64)
     more = {name: options.pop(name) for name in ("along", "together") if name in options}
-    return (Ensemble if isinstance(make, Architecture) else ModuleEnsemble)(
+    kind = Ensemble if isinstance(make, Architecture) else ModuleEnsemble
+    if kind is Ensemble:
+        d, outputs = data.x.shape[1:] if data else shape, 1 if loss == SCALAR else classes
+        size = {"image": (*d, 1, 1), "outputs": outputs, "dtype": dtype}
+        make = networks("mlp", **make._asdict(), **size)
+    return kind(
         make,
         make_loss(loss[0], outputs=loss[1], classes=classes, dtype=dtype),
         members,

@@ -9,10 +9,10 @@ from sklearn.datasets import load_digits
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.training import trainer
-from ntk_conditioning.training.mlp_ensemble import Architecture, Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split
-from tests.ntk_conditioning.training.ensembles import SCALAR, ensemble, networks
+from tests.ntk_conditioning.training.ensembles import SCALAR, Architecture, ensemble, networks
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -84,7 +84,7 @@ def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
     """f = w x with x = ±1 as its targets and w - 1 = 1e-4, which each step multiplies by -1.5."""
     data = Split(torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0, 9]))
     trained = mlp([2.5], depth=0, data=data, epochs=40)
-    trained.restore(trained.state() | {"weights_0": np.array([[[1.0001]]])})
+    trained.restore(trained.state() | {"network.weights.0": np.array([[[1.0001]]])})
     finish(trained)
     grown = 0.5 * (1e-4 * 1.5 ** np.arange(41)) ** 2
     lost = int(np.argmax(grown > trainer.GROWTH * 0.5))

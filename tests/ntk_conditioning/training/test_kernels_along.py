@@ -13,10 +13,15 @@ from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, sharpness
-from ntk_conditioning.training.mlp_ensemble import Architecture
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import ensemble, jacobian, networks, split
+from tests.ntk_conditioning.training.ensembles import (
+    Architecture,
+    ensemble,
+    jacobian,
+    networks,
+    split,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -33,7 +38,7 @@ def network(name: str):
 def exact(kind, state, number, x):
     """Return the network of a member, by its state, as it is for samples ``x``."""
     if kind.startswith("mlp"):
-        weights = [torch.from_numpy(state[f"weights_{k}"][number]) for k in range(3)]
+        weights = [torch.from_numpy(state[f"network.weights.{k}"][number]) for k in range(3)]
         return MlpModule(weights, ARCHITECTURE.activation)
     model = network(kind)(generator(1, "init"))
     given = {name: state[f"network.{name}"][number] for name in model.state_dict()}

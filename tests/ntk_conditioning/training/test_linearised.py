@@ -14,11 +14,16 @@ from ntk_conditioning.networks.modules import MlpModule, make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Expansion
-from ntk_conditioning.training.mlp_ensemble import Architecture
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import LOSSES, ensemble, jacobian, split
+from tests.ntk_conditioning.training.ensembles import (
+    LOSSES,
+    Architecture,
+    ensemble,
+    jacobian,
+    split,
+)
 from tests.support.trainings import finish
 
 N, D, C = 14, 5, 3
