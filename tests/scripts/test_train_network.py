@@ -20,8 +20,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.trainer import NetworkSpec, Split
+from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.trainings import loop
 from tests.support.sources import write_prepared
 from tests.support.trainings import SETTINGS, finish, training_words
@@ -125,7 +124,7 @@ def test_the_curves_of_modules_are_those_of_their_ensemble(folder):
     assert not np.array_equal(held[1], held[5])
     size = {"d": 24, "image": IMAGE, "depth": 8, "width": 2, "outputs": 3}
     kind = {"activation": activations.get("relu"), "dtype": torch.float64}
-    ensemble = ModuleEnsemble(
+    ensemble = Training(
         partial(make_network, "resnet_batch_norm", **size, **kind),
         make_loss("cross_entropy", outputs="classes", classes=3, dtype=torch.float64),
         [NetworkSpec(seed, rate) for seed in SEEDS for rate in RATES],
@@ -220,7 +219,7 @@ def stop(folder: Path, steps: int, number: int = signal.SIGTERM, **options: Any)
     """Have a call stopped in the step after so many, which leaves a checkpoint and no output."""
     left = itertools.count(steps, -1)
     with pytest.MonkeyPatch.context() as patched:
-        for ensemble in (Ensemble, ModuleEnsemble):
+        for ensemble in (Ensemble, Training):
 
             def step(*given, descend=ensemble._descend, **options):
                 if next(left) == 0:

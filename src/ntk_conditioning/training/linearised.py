@@ -1,6 +1,6 @@
 """Networks that are linear in their weights: expansions of networks at initialisation.
 
-A `ModuleEnsemble` of expansions takes the same steps on the same samples as one of the networks, so
+A `Training` of expansions takes the same steps on the same samples as one of the networks, so
 that what is left between the two curves is what the change of the kernel does (Lee et al. 2019).
 For the square loss and all samples in a step, `prediction` has the curve in closed form.
 """
@@ -18,7 +18,7 @@ from ntk_conditioning.networks.modules import Network
 class Expansion(Network):
     """The expansion f_0(x) + <grad f(x; w_0), w - w_0> of a network's outputs at its weights w_0.
 
-    Its parameters are the weights w, which a `ModuleEnsemble` moves as the network's own.
+    Its parameters are the weights w, which a `Training` moves as the network's own.
     """
 
     def __init__(self, network: Network) -> None:

@@ -19,12 +19,12 @@ from torch import Tensor
 from ntk_conditioning.networks.mlp import activate, product
 from ntk_conditioning.networks.modules import MlpModule
 from ntk_conditioning.training.cuda_graphs import Recorded, waits
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.trainer import Group
+from ntk_conditioning.training.steps import Group
+from ntk_conditioning.training.trainer import Training
 
 
-class Ensemble(ModuleEnsemble):
-    """Networks of `networks.mlp`, as `make_network` makes them; arguments are a `ModuleEnsemble`'s.
+class Ensemble(Training):
+    """Networks of `networks.mlp`, as `make_network` makes them; arguments are a `Training`'s.
 
     ``together`` says whether the products of all members are computed together.
     """

@@ -5,13 +5,11 @@ be compared. Training can be paused after any step and taken up again from its `
 with the same numbers in the end: the order of an epoch follows from the seed and the epoch alone.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +22,9 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent, measured_epochs
 from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, module_kernel, sharpness
 from ntk_conditioning.training.losses import Loss
+from ntk_conditioning.training.steps import Group, Steps
+from ntk_conditioning.training.steps import NetworkSpec as NetworkSpec
+from ntk_conditioning.training.steps import Split as Split
 
 #: Samples that are evaluated at once. It is fixed, for a sum's last digits depend on it.
 EVALUATED = 1000
@@ -40,40 +41,15 @@ _ONE_AT_A_TIME = Lock()
 ROUNDINGS = 8
 
 
-class NetworkSpec(NamedTuple):
-    """A network of an ensemble: its seed and its learning rate."""
-
-    seed: int
-    rate: float
-
-
-class Split(NamedTuple):
-    """Samples ``x`` (n, d) with labels ``y`` (n,) from 0 on; networks get their type and place."""
-
-    x: Tensor
-    y: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Members that train together; ``tensors`` are what changes, with an axis for them in front."""
-
-    numbers: Sequence[int]
-    tensors: Mapping[str, Tensor]
-
-    @cached_property
-    def index(self) -> Tensor:
-        """The numbers on the tensors' device, copied once: a GPU finishes its work before."""
-        return torch.tensor(self.numbers, device=next(iter(self.tensors.values())).device)
-
-
-class Training(ABC):
-    """Networks in training.
+class Training(Steps):
+    """Networks in training, which ``make`` makes of a generator.
 
     ``train`` has the samples of every seed, all equally many, and ``test`` those that are only
-    evaluated. An epoch's last step takes the samples that are left. Losses are means over samples.
-    With ``along``, numbers of samples and of epochs, kernels and sharpness are measured on so many
-    samples after at most so many epochs, see `kernels_along`.
+    evaluated: vectors or, of four axes, images (n, colours, height, width). An epoch's last step
+    takes the samples that are left. Losses are means over samples, measured as a network would be
+    used: normalised by running statistics, without augmentation. With ``along``, numbers of samples
+    and of epochs, kernels and sharpness are measured on so many samples after at most so many
+    epochs, see `kernels_along`.
 
     Attributes:
         members: the networks, by number.
@@ -99,6 +75,7 @@ class Training(ABC):
 
     def __init__(
         self,
+        make: Callable[[np.random.Generator], Network],
         loss: Loss,
         members: Sequence[NetworkSpec],
         train: Mapping[int, Split],
@@ -107,12 +84,8 @@ class Training(ABC):
         descent: Descent,
         along: tuple[int, int] | None = None,
     ) -> None:
-        self.members, self.descent, self.epoch = tuple(members), descent, 0
-        self._loss, self._train, self._test = loss, train, test
-        self._like = next(iter(train.values())).x
-        self._n = len(self._like)
-        self._batch = self._n if descent.batch_size == "all" else min(descent.batch_size, self._n)
-        self.steps_per_epoch = -(-self._n // self._batch)
+        super().__init__(make, loss, members, train, descent=descent)
+        self._test = test
         self.block_size = min(self._n, along[0]) if along else 0
         self.measured = measured_epochs(descent.evaluated, along[1]) if along else []
         self._initial_kernels: dict[int, NDArray[np.float64]] = {}  # by seed
@@ -123,10 +96,6 @@ class Training(ABC):
         zeros = self._like.new_zeros(self._n, loss.outputs)
         zero_losses = [loss.values(zeros, train[member.seed].y) for member in members]
         self._zero_loss = np.array([v.mean(dtype=torch.float64).item() for v in zero_losses])
-        # On the samples' device: fetching the loss of every step would slow down a GPU.
-        rates = torch.tensor([member.rate for member in members], dtype=torch.float64)
-        self._rates = rates.to(self._like.device)
-        self._peak_loss = torch.zeros_like(self._rates)
         self._varies = np.zeros(len(members), dtype=bool)  # outputs, as last evaluated
         self._varied = self._varies.copy()  # at any evaluation
         self._groups = self._begin(range(len(members)))
@@ -190,25 +159,12 @@ class Training(ABC):
             return [*workers.map(function, self._groups)]
         return [*map(function, self._groups)]
 
-    @abstractmethod
-    def _begin(self, numbers: Sequence[int]) -> list[Any]:
-        """Return the groups (`Group`) of these members, at initialisation."""
-
-    @abstractmethod
-    def _descend(self, group: Any, rows: Mapping[int, Any], *, last: bool) -> None:
-        """Do a step, the ``last`` of this epoch or another, on what `_batches` gives each seed."""
-
-    @abstractmethod
-    def _forward(self, group: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return outputs (..., n, c) and, if they are measured, the last representations."""
-
-    @abstractmethod
-    def _network(self, group: Any, place: int, x: Tensor) -> Network:
-        """Return a copy of a member's network, its batch norms with the statistics of ``x``."""
-
     def _evaluates_as_trained(self) -> bool:
         """Return whether evaluations show the network as its steps see it, in full precision."""
-        return True
+        # Until running statistics have settled, a network that trains well may be evaluated at a
+        # million times its initial loss; and bfloat16 makes outputs equal that are only close.
+        running = any(True for group in self._groups for _ in group.network.buffers())
+        return not (running or self.descent.mixed_precision)
 
     def _drop_diverged(self) -> None:
         """Flag members that have diverged by the evaluated epoch, and train them no more."""
@@ -232,12 +188,7 @@ class Training(ABC):
             if active:
                 self._groups.append(group)
 
-    def _watch_step(self, group: Group, f: Tensor, labels: Tensor) -> None:
-        """Remember the highest loss of a step; ``f`` are the outputs for its samples."""
-        loss = self._loss.values(f, labels).mean(-1, dtype=torch.float64)
-        self._peak_loss[group.index] = torch.maximum(self._peak_loss[group.index], loss)
-
-    def _finish_epoch(self, paused: Callable[[], bool], group: Group) -> bool:
+    def _finish_epoch(self, paused: Callable[[], bool], group: Any) -> bool:
         if self.epoch:
             seeds = {self.members[number].seed for number in group.numbers}
             batches = {seed: self._batches(seed) for seed in seeds}
@@ -253,30 +204,8 @@ class Training(ABC):
                     self._evaluate(group, name, parts)
         return True
 
-    def _batches(self, seed: int) -> Sequence[Any]:
-        """Return the rows of each of this epoch's steps."""
-        if self._batch == self._n:
-            return [slice(None)]  # of which indexing makes no copy
-        order = torch.from_numpy(generator(seed, "batch", self.epoch).permutation(self._n))
-        return torch.split(order.to(self._like.device), self._batch)
-
-    def _gather(self, group: Group, parts: Mapping[int, Split], rows: Mapping[int, Any]) -> Split:
-        """Return some of the samples of the members' seeds, with an axis for members if several."""
-
-        def chosen(t: Tensor, some: slice | Tensor) -> Tensor:  # in half the time of t[some]
-            return t[some] if isinstance(some, slice) else t.index_select(0, some)
-
-        seeds = [self.members[number].seed for number in group.numbers]
-        drawn = {s: Split(*(chosen(t, rows[s]) for t in parts[s])) for s in set(seeds)}
-        first = drawn[seeds[0]]
-        if len(seeds) == 1:
-            return first
-        if isinstance(rows[seeds[0]], slice) and len({id(part) for part in parts.values()}) == 1:
-            return Split(*(t.expand(len(seeds), *t.shape) for t in first))  # nothing is copied
-        return Split(*map(torch.stack, zip(*(drawn[seed] for seed in seeds), strict=True)))
-
     @torch.no_grad()
-    def _evaluate(self, group: Group, name: str, parts: Mapping[int, Split]) -> None:
+    def _evaluate(self, group: Any, name: str, parts: Mapping[int, Split]) -> None:
         n, found = len(next(iter(parts.values())).x), []
         for top in range(0, n, EVALUATED):
             x, y = self._gather(group, parts, dict.fromkeys(parts, slice(top, top + EVALUATED)))

@@ -27,7 +27,6 @@ from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.losses import Loss, make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.cli import log
 from ntk_workflow.trainings.data import LabelledSamples
@@ -170,7 +169,7 @@ def make_ensemble(task: TrainingTask, rates: Rates, device: torch.device) -> Tra
     given = (partial(task.make, dtype=dtype), task.loss(dtype, device), members, train, test)
     options: dict[str, Any] = {"descent": settings, "along": settings.kernels_along}
     if kind_of(task.names["model"]).by_modules:
-        ensemble = ModuleEnsemble(*given, **options)
+        ensemble = Training(*given, **options)
     else:
         ensemble = Ensemble(*given, **options, together=device.type == "cuda")
     sizes = (len(members), settings.width, *samples.shape)

@@ -15,7 +15,6 @@ from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.spectra.labels import effective_kappa, kernel_target_alignment, label_spectrum
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Expansion
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
 from ntk_conditioning.training.prediction import (
     SHARES,
     predicted_losses,
@@ -23,7 +22,7 @@ from ntk_conditioning.training.prediction import (
     time_columns,
     times,
 )
-from ntk_conditioning.training.trainer import NetworkSpec, Split
+from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from ntk_workflow.trainings.networks import Rows, TrainingTask
 
 #: Samples of the kernel that is described, at most, and eigenvalues at which label energy is given.
@@ -88,7 +87,7 @@ def predict(task: TrainingTask, seed: int, part: Split, rates: Sequence[float]) 
         return Expansion(task.make(rng, dtype=torch.float64))
 
     members = [NetworkSpec(seed, rate) for rate in rates]
-    ensemble = ModuleEnsemble(make, loss, members, {seed: part}, descent=settings)
+    ensemble = Training(make, loss, members, {seed: part}, descent=settings)
     while not ensemble.finished:
         ensemble.advance()
     for curve in ensemble.metrics["train_loss"][settings.evaluated].T:

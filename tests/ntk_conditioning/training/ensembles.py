@@ -11,8 +11,7 @@ from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.trainer import Split
+from ntk_conditioning.training.trainer import Split, Training
 
 LOSSES = ("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")
 CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
@@ -39,7 +38,7 @@ def ensemble(
     """Return the networks of an architecture, or those that ``make`` makes of a generator."""
     seeds, dtype = {member.seed for member in members}, options.pop("dtype", torch.float64)
     more = {name: options.pop(name) for name in ("along", "together") if name in options}
-    kind = Ensemble if isinstance(make, Architecture) else ModuleEnsemble
+    kind = Ensemble if isinstance(make, Architecture) else Training
     if kind is Ensemble:
         d, outputs = data.x.shape[1:] if data else shape, 1 if loss == SCALAR else classes
         size = {"image": (*d, 1, 1), "outputs": outputs, "dtype": dtype}

@@ -10,8 +10,7 @@ from sklearn.datasets import load_digits
 from ntk_conditioning.networks import activations
 from ntk_conditioning.training import trainer
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.module_ensemble import ModuleEnsemble
-from ntk_conditioning.training.trainer import NetworkSpec, Split
+from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
 from tests.ntk_conditioning.training.ensembles import SCALAR, Architecture, ensemble, networks
 from tests.support.trainings import after, assert_same, finish
 
@@ -28,7 +27,7 @@ def mlp(rates, *, depth=3, width=32, seed=1, data=DATA, **options) -> Ensemble:
     return ensemble(Architecture(depth, width, activations.get("relu")), members, **usual | options)
 
 
-def modules(rates, name="fc", *, depth=3, width=32, **options) -> ModuleEnsemble:
+def modules(rates, name="fc", *, depth=3, width=32, **options) -> Training:
     size = {"image": (8, 8, 1), "depth": depth, "width": width, "outputs": 10}
     data = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
     usual = {"epochs": 12, "classes": 10, "data": data, "dtype": torch.float32}

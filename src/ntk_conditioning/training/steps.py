@@ -1,9 +1,10 @@
-"""Ensembles of torch modules: each network by itself, by automatic differentiation."""
+"""Networks, and the steps of gradient descent that they take: each by automatic differentiation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,10 +16,38 @@ from torch.optim.sgd import sgd  # of torch.optim.SGD, the first use takes a sec
 from ntk_conditioning.networks.modules import Network
 from ntk_conditioning.networks.statistics import freeze_statistics
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.training.trainer import Group, Training
+from ntk_conditioning.training.descent import Descent
+from ntk_conditioning.training.losses import Loss
 
 #: Zeros around an image before it is cropped to its own size again (He et al. 2016, section 4.2).
 PADDING = 4
+
+
+class NetworkSpec(NamedTuple):
+    """A network of an ensemble: its seed and its learning rate."""
+
+    seed: int
+    rate: float
+
+
+class Split(NamedTuple):
+    """Samples ``x`` (n, d) with labels ``y`` (n,) from 0 on; networks get their type and place."""
+
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Members that train together; ``tensors`` are what changes, with an axis for them in front."""
+
+    numbers: Sequence[int]
+    tensors: Mapping[str, Tensor]
+
+    @cached_property
+    def index(self) -> Tensor:
+        """The numbers on the tensors' device, copied once: a GPU finishes its work before."""
+        return torch.tensor(self.numbers, device=next(iter(self.tensors.values())).device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +59,29 @@ class _Trained(Group):
     momentum: Mapping[Tensor, Tensor]
 
 
-class ModuleEnsemble(Training):
-    """Networks that ``make`` makes of a generator; other arguments are a `Training`'s.
-
-    Samples are vectors or, of four axes, images (n, colours, height, width). Losses are measured
-    as a network would be used: normalised by running statistics, without augmentation.
-    """
+class Steps:
+    """Networks that ``make`` makes of a generator; see `trainer.Training`, which counts epochs."""
 
     def __init__(
-        self, make: Callable[[np.random.Generator], Network], *networks: Any, **options: Any
+        self,
+        make: Callable[[np.random.Generator], Network],
+        loss: Loss,
+        members: Sequence[NetworkSpec],
+        train: Mapping[int, Split],
+        *,
+        descent: Descent,
     ) -> None:
-        self._make = make
-        super().__init__(*networks, **options)
+        self.members, self.descent, self.epoch = tuple(members), descent, 0
+        self._make, self._loss, self._train = make, loss, train
+        self._like = next(iter(train.values())).x
+        self._n = len(self._like)
+        self._batch = self._n if descent.batch_size == "all" else min(descent.batch_size, self._n)
+        self.steps_per_epoch = -(-self._n // self._batch)
+        self.metrics: dict[str, NDArray[np.float64]] = {}
+        # On the samples' device: fetching the loss of every step would slow down a GPU.
+        rates = torch.tensor([member.rate for member in members], dtype=torch.float64)
+        self._rates = rates.to(self._like.device)
+        self._peak_loss = torch.zeros_like(self._rates)
 
     def _begin(self, numbers: Sequence[int]) -> list[Any]:
         groups = []
@@ -56,19 +96,31 @@ class ModuleEnsemble(Training):
             groups.append(_Trained([number], views, network, network.rate_groups(), momentum))
         return groups
 
-    def _evaluates_as_trained(self) -> bool:
-        # Until running statistics have settled, a network that trains well may be evaluated at a
-        # million times its initial loss; and bfloat16 makes outputs equal that are only close.
-        running = any(True for group in self._groups for _ in group.network.buffers())
-        return not (running or self.descent.mixed_precision)
-
     def _batches(self, seed: int) -> Sequence[Any]:
         """Return the rows of each of this epoch's steps, and if they are moved, how."""
-        rows = super()._batches(seed)
+        rows: Sequence[Any] = [slice(None)]  # of which indexing makes no copy
+        if self._batch < self._n:
+            order = torch.from_numpy(generator(seed, "batch", self.epoch).permutation(self._n))
+            rows = torch.split(order.to(self._like.device), self._batch)
         if self.descent.augmentation == "none":
             return rows
         moves = torch.from_numpy(draw_moves(seed, self.epoch, self._n)).to(self._like.device)
         return [*zip(rows, torch.split(moves, self._batch), strict=True)]
+
+    def _gather(self, group: Group, parts: Mapping[int, Split], rows: Mapping[int, Any]) -> Split:
+        """Return some of the samples of the members' seeds, with an axis for members if several."""
+
+        def chosen(t: Tensor, some: slice | Tensor) -> Tensor:  # in half the time of t[some]
+            return t[some] if isinstance(some, slice) else t.index_select(0, some)
+
+        seeds = [self.members[number].seed for number in group.numbers]
+        drawn = {s: Split(*(chosen(t, rows[s]) for t in parts[s])) for s in set(seeds)}
+        first = drawn[seeds[0]]
+        if len(seeds) == 1:
+            return first
+        if isinstance(rows[seeds[0]], slice) and len({id(part) for part in parts.values()}) == 1:
+            return Split(*(t.expand(len(seeds), *t.shape) for t in first))  # nothing is copied
+        return Split(*map(torch.stack, zip(*(drawn[seed] for seed in seeds), strict=True)))
 
     def _descend(self, group: _Trained, rows: Mapping[int, Any], *, last: bool) -> None:
         (number,) = group.numbers
@@ -85,8 +137,8 @@ class ModuleEnsemble(Training):
         # the gradient as an argument makes torch import sympy
         torch.autograd.backward((f * gradient).sum())
         if last:
-            gradients = [parameter.grad for parameter in group.network.parameters()]
-            squares = [g.square().sum(dtype=torch.float64) for g in gradients if g is not None]
+            gradients = [p.grad for p in group.network.parameters() if p.grad is not None]
+            squares = [gradient.square().sum(dtype=torch.float64) for gradient in gradients]
             norm = torch.stack(squares).sum().sqrt().item()
             self.metrics["gradient_norm"][self.epoch, number] = norm
         self._step(group, member.rate)
@@ -110,6 +162,11 @@ class ModuleEnsemble(Training):
             )
             for parameter in gradients:
                 parameter.grad = None
+
+    def _watch_step(self, group: Group, f: Tensor, labels: Tensor) -> None:
+        """Remember the highest loss of a step; ``f`` are the outputs for its samples."""
+        loss = self._loss.values(f, labels).mean(-1, dtype=torch.float64)
+        self._peak_loss[group.index] = torch.maximum(self._peak_loss[group.index], loss)
 
     def _forward(self, group: _Trained, x: Tensor) -> tuple[Tensor, Tensor | None]:
         group.network.eval()

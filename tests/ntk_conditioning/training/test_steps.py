@@ -9,8 +9,8 @@ from torch import nn
 
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import trainer
-from ntk_conditioning.training.module_ensemble import PADDING as P
-from ntk_conditioning.training.module_ensemble import crop_flip, draw_moves
+from ntk_conditioning.training.steps import PADDING as P
+from ntk_conditioning.training.steps import crop_flip, draw_moves
 from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.training.ensembles import ensemble, networks, split
 from tests.support.trainings import finish
