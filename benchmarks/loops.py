@@ -91,7 +91,7 @@ class Networks:
         """Our ensemble, before any training; it is evaluated at the ends only."""
         codes = {"outputs": "classes", "classes": CLASSES}
         codes |= {"dtype": torch.float32, "device": device}
-        size = {"d": self.d, "image": None, "depth": self.depth, "width": self.width}
+        size = {"d": self.d, "depth": self.depth, "width": self.width}
         kind = {"activation": self.activation, "outputs": CLASSES, "dtype": torch.float32}
         return Ensemble(
             partial(make_network, "mlp", **size, **kind),

@@ -12,7 +12,7 @@ import torch
 from ntk_conditioning import tables
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.statistics import has_batch_norm
+from ntk_conditioning.networks.modules import has_batch_norm
 from ntk_conditioning.networks.user_models import load
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.curves import POINT_KEYS

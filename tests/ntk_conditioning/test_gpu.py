@@ -14,10 +14,9 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.spectra.condition_numbers import KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.training.cuda_graphs import Recorded, waits
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
-from ntk_conditioning.training.mlp_ensemble import Ensemble
+from ntk_conditioning.training.mlp_ensemble import Ensemble, Recorded, waits
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
@@ -107,7 +106,7 @@ def test_trainings_are_those_of_the_processor_and_go_on_from_its_state(device, t
     ]
     codes = {"outputs": "classes", "classes": 3, "dtype": torch.double}
 
-    size = {"d": D, "image": None, "depth": 2, "width": 16, "outputs": 3, "dtype": torch.double}
+    size = {"d": D, "depth": 2, "width": 16, "outputs": 3, "dtype": torch.double}
 
     def ensemble(where):
         y = torch.arange(len(X)) % 3

@@ -101,7 +101,7 @@ def test_the_curves_are_those_of_an_ensemble(folder):
     train = load_prepared(folder / "train.npz")
     test = load_prepared(folder / "test.npz", like=folder / "train.npz")
     parts = [Split(part(data).x * np.sqrt(2 / 4), part(data).y) for data in (train, test)]
-    size = {"d": 4, "image": None, "depth": 1, "width": 6, "outputs": 1, "dtype": torch.float64}
+    size = {"d": 4, "depth": 1, "width": 6, "outputs": 1, "dtype": torch.float64}
     ensemble = Ensemble(
         partial(make_network, "mlp", **size, activation=activations.get("tanh")),
         make_loss("square", outputs="scalar", classes=3, dtype=torch.float64),

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
+from torch.optim.swa_utils import update_bn
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
@@ -96,7 +97,7 @@ def make_network(
     rng: np.random.Generator,
     *,
     d: int,
-    image: tuple[int, int, int] | None,
+    image: tuple[int, int, int] | None = None,
     depth: int,
     width: int,
     activation: Activation,
@@ -122,6 +123,27 @@ def make_network(
     builder = _Builder(model, rng, activation, dtype, d, image or (1, 1, d), depth, width, outputs)
     build: Callable[[], Network] = getattr(builder, model.family)
     return build()
+
+
+def has_batch_norm(module: nn.Module) -> bool:
+    """Return whether samples interact in training, by batch normalisation."""
+    return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in module.modules())
+
+
+def freeze_statistics(module: nn.Module, x: Tensor) -> None:
+    """Put a module into evaluation mode, its batch norms with the statistics of ``x`` (n, ...).
+
+    These are the means and (unbiased) variances of what each layer sees of the samples; a network
+    at initialisation has none yet.
+
+    >>> import torch
+    >>> norm = nn.BatchNorm1d(1, dtype=torch.float64)
+    >>> freeze_statistics(norm, torch.tensor([[1.0], [3.0]], dtype=torch.float64))
+    >>> norm.running_mean.tolist(), norm.running_var.tolist(), norm.training
+    ([2.0], [2.0], False)
+    """
+    update_bn([x], module)
+    module.eval()
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@
 
 with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). On a CPU every network trains by itself, in
 one thread. On a GPU small ones would wait for their launches: the products of all members are
-computed together, and matrices have one more axis in front.
+computed together, and matrices have one more axis in front. A step is recorded once, as a CUDA
+graph, and then replayed.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -18,7 +20,6 @@ from torch import Tensor
 
 from ntk_conditioning.networks.mlp import activate, product
 from ntk_conditioning.networks.modules import MlpModule
-from ntk_conditioning.training.cuda_graphs import Recorded, waits
 from ntk_conditioning.training.steps import Group
 from ntk_conditioning.training.trainer import Training
 
@@ -125,3 +126,37 @@ class Ensemble(Training):
         """Return the tensors of a kind by layers, of a single member without the first axis."""
         matrices = [t for name, t in group.tensors.items() if name.startswith(kind)]
         return [t[0] for t in matrices] if len(group.numbers) == 1 else matrices
+
+
+def waits(function: Callable[[], None]) -> bool:
+    """Call a function; return whether it waited for the GPU, so that it cannot be recorded."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            function()
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    return any("called a synchronizing" in str(warning.message) for warning in caught)
+
+
+class Recorded:
+    """A function of some rows' numbers, by seed, that changes tensors in place.
+
+    It must not wait for the GPU (`waits`), and all that it reads and changes must stay in place.
+    """
+
+    def __init__(
+        self, function: Callable[[Mapping[int, Tensor]], None], rows: Mapping[int, Tensor]
+    ) -> None:
+        self._rows = {seed: chosen.clone() for seed, chosen in rows.items()}
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            function(self._rows)
+
+    def __call__(self, rows: Mapping[int, Tensor]) -> None:
+        """Do for these rows, as many as before, what was recorded."""
+        for seed, chosen in rows.items():
+            self._rows[seed].copy_(chosen)
+        self._graph.replay()

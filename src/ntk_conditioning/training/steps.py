@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.optim.sgd import sgd  # of torch.optim.SGD, the first use takes a second
 
-from ntk_conditioning.networks.modules import Network
-from ntk_conditioning.networks.statistics import freeze_statistics
+from ntk_conditioning.networks.modules import Network, freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import Loss

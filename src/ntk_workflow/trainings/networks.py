@@ -18,8 +18,7 @@ from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import kind_of
 from ntk_conditioning.networks.mlp import MLP, init_mlp, is_linear, linear_factor
-from ntk_conditioning.networks.modules import Network, make_network
-from ntk_conditioning.networks.statistics import freeze_statistics
+from ntk_conditioning.networks.modules import Network, freeze_statistics, make_network
 from ntk_conditioning.networks.user_models import UserModel, make_user_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra import condition_numbers

@@ -191,11 +191,8 @@ def test_of_equal_angles_the_lowest_pair_is_named(options):
 
 
 def test_a_caller_who_allows_less_precision_gets_the_bounds_that_are_proven(monkeypatch):
-    seen, mlp, x = (
-        precisions(monkeypatch, gradient_tiles, "add_layer"),
-        network(),
-        data("low contrast"),
-    )
+    seen = precisions(monkeypatch, gradient_tiles, "add_layer")
+    mlp, x = network(), data("low contrast")
     with float32_products("medium"):
         assert_smallest(min_angle(mlp, x, tile=8, memory=1), mlp, x, rel=1e-9)
     assert seen == {"highest"}

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS, sizes
-from ntk_conditioning.networks.layers import Learnt
 from ntk_conditioning.networks.modules import Network, make_network
 
 SMALL = (8, 8, 3)
@@ -77,8 +76,7 @@ def test_fixup_begins_at_zero_scales_its_branches_and_slows_its_scalars():
     for block in (each for each in model.body if hasattr(each, "branch")):
         weight = block.branch[1].weight  # L^(-1/2) of He et al.'s, with L = 9 branches
         assert weight.var().item() == pytest.approx(2 / (9 * len(weight)) / 9, rel=0.2)
-    learnt = [each.value for each in model.modules() if isinstance(each, Learnt)]
-    scalars = {value for value in learnt if value.shape == ()}
+    scalars = {parameter for parameter in model.parameters() if parameter.shape == ()}
     assert len(scalars) == 9 * (4 + 1) + 2  # biases and a factor of a branch, biases at the ends
     assert {*model.rate_groups()[0.1]} == scalars
 

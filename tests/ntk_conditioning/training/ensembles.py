@@ -1,6 +1,6 @@
 """Small ensembles of mlps or of modules, by default on Gaussian samples of three classes."""
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 import torch
@@ -13,16 +13,9 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.trainer import Split, Training
 
+Mlp = namedtuple("Mlp", ["depth", "width", "activation"])
 LOSSES = ("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")
 CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
-
-
-class Architecture(NamedTuple):
-    """Fully connected networks in the NTK parameterisation."""
-
-    depth: int
-    width: int
-    activation: Any
 
 
 def split(seed, n, *shape, dtype=torch.float64) -> Split:
@@ -38,10 +31,10 @@ def ensemble(
     """Return the networks of an architecture, or those that ``make`` makes of a generator."""
     seeds, dtype = {member.seed for member in members}, options.pop("dtype", torch.float64)
     more = {name: options.pop(name) for name in ("along", "together") if name in options}
-    kind = Ensemble if isinstance(make, Architecture) else Training
+    kind = Ensemble if isinstance(make, Mlp) else Training
     if kind is Ensemble:
-        d, outputs = data.x.shape[1:] if data else shape, 1 if loss == SCALAR else classes
-        size = {"image": (*d, 1, 1), "outputs": outputs, "dtype": dtype}
+        size = {"image": data.x.shape[1:] if data else shape, "dtype": dtype}
+        size["outputs"] = 1 if loss == SCALAR else classes
         make = networks("mlp", **make._asdict(), **size)
     return kind(
         make,

@@ -11,7 +11,7 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.training import trainer
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
-from tests.ntk_conditioning.training.ensembles import SCALAR, Architecture, ensemble, networks
+from tests.ntk_conditioning.training.ensembles import SCALAR, Mlp, ensemble, networks
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -24,7 +24,7 @@ DATA = Split(X.float() / 16, Y)
 def mlp(rates, *, depth=3, width=32, seed=1, data=DATA, **options) -> Ensemble:
     members = [NetworkSpec(seed, rate) for rate in rates]
     usual = {"epochs": 12, "loss": SCALAR, "classes": 10, "data": data, "dtype": data.x.dtype}
-    return ensemble(Architecture(depth, width, activations.get("relu")), members, **usual | options)
+    return ensemble(Mlp(depth, width, activations.get("relu")), members, **usual | options)
 
 
 def modules(rates, name="fc", *, depth=3, width=32, **options) -> Training:

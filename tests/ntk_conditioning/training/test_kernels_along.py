@@ -8,26 +8,19 @@ from torch.autograd.functional import hessian
 from torch.func import functional_call
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.modules import MlpModule
-from ntk_conditioning.networks.statistics import freeze_statistics
+from ntk_conditioning.networks.modules import MlpModule, freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, sharpness
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import (
-    Architecture,
-    ensemble,
-    jacobian,
-    networks,
-    split,
-)
+from tests.ntk_conditioning.training.ensembles import Mlp, ensemble, jacobian, networks, split
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.1, 0.4))
 N, BLOCK = 14, 9
-ARCHITECTURE = Architecture(2, 6, activations.get("tanh"))
+ARCHITECTURE = Mlp(2, 6, activations.get("tanh"))
 
 
 def network(name: str):

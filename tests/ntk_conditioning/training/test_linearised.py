@@ -17,13 +17,7 @@ from ntk_conditioning.training.linearised import Expansion
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import (
-    LOSSES,
-    Architecture,
-    ensemble,
-    jacobian,
-    split,
-)
+from tests.ntk_conditioning.training.ensembles import LOSSES, Mlp, ensemble, jacobian, split
 from tests.support.trainings import finish
 
 N, D, C = 14, 5, 3
@@ -125,7 +119,7 @@ def test_a_network_follows_its_prediction_the_closer_the_wider_it_is():
     members = [NetworkSpec(seed, 0.3) for seed in range(4)]
     options = {"data": VECTORS, "loss": SQUARE, "epochs": 30}
     for width in widths:
-        real = curves(Architecture(2, width, activations.get("tanh")), members, **options)
+        real = curves(Mlp(2, width, activations.get("tanh")), members, **options)
         predicted = expanded_curves(partial(mlp, depth=2, width=width), members, **options)
         off.append((np.abs(predicted - real).max(axis=0) / real[0]).mean())
     assert all(wide < narrow for narrow, wide in pairwise(off))

@@ -18,13 +18,7 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import (
-    LOSSES,
-    Architecture,
-    ensemble,
-    networks,
-    split,
-)
+from tests.ntk_conditioning.training.ensembles import LOSSES, Mlp, ensemble, networks, split
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -37,7 +31,7 @@ MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.
 
 def make(members=MEMBERS, *, n=10, d=3, depth=2, width=7, activation=RELU, **options) -> Ensemble:
     options = {"epochs": 3, "batch_size": 4} | options
-    architecture = Architecture(depth, width, activation)
+    architecture = Mlp(depth, width, activation)
     return ensemble(architecture, members, n=n, shape=(d,), test=n + 1, **options)
 
 
@@ -100,7 +94,7 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
     # rates by which nothing is rounded
     members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 1 + options.get("together", 0)]
     if plain := isinstance(kind, Activation):
-        made = Architecture(depth, 7, kind)
+        made = Mlp(depth, 7, kind)
     else:
         size = {"image": (3, 1, 1), "depth": depth, "width": 4, "activation": "selu"}
         made = networks(kind, **size, outputs=1 if loss == SCALAR else 3)
