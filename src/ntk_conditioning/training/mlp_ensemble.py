@@ -32,10 +32,9 @@ class Ensemble(Training):
 
     def __init__(self, *given: Any, together: bool = False, **options: Any) -> None:
         self._together = together
-        self._began: Group | None = None  # the group that was the last to begin on a GPU
-        self._recorded: Callable[[Mapping[int, Tensor]], None] | None = (
-            None  # its step, once recorded
-        )
+        # the group that was the last to begin on a GPU, and its step, once recorded
+        self._began: Group | None = None
+        self._recorded: Callable[[Mapping[int, Tensor]], None] | None = None
         super().__init__(*given, **options)
         self._replays = together and self._like.is_cuda
 
@@ -48,10 +47,8 @@ class Ensemble(Training):
         self._scales = [1.0, *(self._activation.gain / math.sqrt(len(weight)) for weight in hidden)]
         if not self._together:
             return groups
-        names = groups[0].tensors
-        return [
-            Group(numbers, {name: torch.cat([g.tensors[name] for g in groups]) for name in names})
-        ]
+        each = [group.tensors for group in groups]
+        return [Group(numbers, {name: torch.cat([t[name] for t in each]) for name in each[0]})]
 
     def _descend(self, group: Group, rows: Mapping[int, Any], *, last: bool) -> None:
         take = partial(self._take_step, group, measure=last)
