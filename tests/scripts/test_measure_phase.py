@@ -10,7 +10,7 @@ import pytest
 
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
-from ntk_conditioning.theory.sphere import equicorrelated
+from ntk_conditioning.theory.sphere import draw
 from ntk_conditioning.threads import limit_threads
 from tests.support.trainings import to_words
 
@@ -40,7 +40,7 @@ def test_places_are_measured_beside_the_laws(tmp_path: Path, shape: str):
 
 def test_data_are_placed_by_their_mean_and_covariance(tmp_path: Path):
     limit_threads(1)
-    x = 3 * equicorrelated(np.random.default_rng(0), n=400, d=31, c=0.5).samples
+    x = 3 * draw("equicorrelated", 0.5, np.random.default_rng(0), n=400, d=31).samples
     save_prepared(tmp_path / "mine.npz", PreparedSamples("mine", x, None))
     given = {"data": tmp_path / "mine.npz", "dataset": "mine", "activation": ("relu", "tanh")}
     given |= {"samples": 100, "depths": (1, 4), "seeds": (1, 2), "output": tmp_path / "p.parquet"}

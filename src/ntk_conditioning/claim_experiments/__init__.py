@@ -8,32 +8,35 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, SupportsFloat
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ntk_conditioning.networks.calculus import Array as Array
 
-Measurements = Iterator[dict[str, Any]]
+Measurements = Iterator[list[dict[str, Any]]]
 #: What tells measurements of a statement apart; a width of None is infinite.
 KEYS = ("activation", "depth", "width", "n", "d", "seed", "at")
 
 
 def measurement(
     statement: str,
-    value: SupportsFloat,
-    printed: SupportsFloat | None = None,
-    corrected: SupportsFloat | None = None,
+    value: ArrayLike,
+    printed: ArrayLike | None = None,
+    corrected: ArrayLike | None = None,
     **keys: Any,
-) -> dict[str, Any]:
-    """Return a measured value beside what the paper prints and, where that is wrong, what is right.
+) -> list[dict[str, Any]]:
+    """Return measured values beside what the paper prints and, where that is wrong, what is right.
 
-    As a row of the table `claim_experiments`. Of the `KEYS`, ``at`` is the angle, distance or ratio
-    that varies.
+    As rows of the table `claim_experiments`, one for each entry of the arguments, which broadcast.
+    Of the `KEYS`, ``at`` is the angle, distance or ratio that varies.
     """
     numbers = {"value": value, "printed": printed, "corrected": corrected}
-    floats = {name: None if number is None else float(number) for name, number in numbers.items()}
-    return dict.fromkeys(KEYS) | {"statement": statement} | keys | floats
+    floats = {name: x if x is None else np.asarray(x, float) for name, x in numbers.items()}
+    row = dict.fromkeys(KEYS) | {"statement": statement} | keys | floats
+    columns = [column.ravel().tolist() for column in np.broadcast_arrays(*row.values())]
+    return [dict(zip(row, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def grid(**keys: Any) -> Iterator[Any]:
     axis that is none of the `KEYS` varies too, but stays out of the measurements.
 
     >>> for row, depth, kind in grid(depth=[1, 2], kind=["a", "b"], n=3):
-    ...     print(kind, row("kappa", 1.5)["depth"], row("kappa", 1.5)["n"])
+    ...     print(kind, row("kappa", 1.5)[0]["depth"], row("kappa", 1.5)[0]["n"])
     a 1 3
     b 1 3
     a 2 3

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,18 +54,15 @@ FEW, D, OUTPUTS, CLASSES = 8, 16, 5, 10
 
 def limits(setting: Setting) -> Measurements:
     """Measure gradient angles and kappa of ReLU networks of infinite width with 20,000 layers."""
-    samples = [on_sphere(1, n, 64) if n <= 5 else np.eye(n) for n in SAMPLES]
-    w = [1 - np.cos(ANGLES), *(pdist(x, "sqeuclidean") / 2 for x in samples)]
-    distinct, inverse = np.unique(np.concatenate(w), return_inverse=True)
-    cosines = np.cos(gradient_angle(angle_of(distinct), DEEP))
-    deep = np.split(cosines[inverse], np.cumsum([*map(len, w)]))
-    rows = grid(activation="relu", depth=DEEP, at=ANGLES)
-    for (row, _), cosine in zip(rows, deep[0], strict=True):
-        angle = math.degrees(math.acos(cosine))
-        yield row("relu_limiting_angle", angle, math.degrees(math.acos(1 / 4)))
-    for row, n in grid(activation="relu", depth=DEEP, n=SAMPLES):
-        kernel = np.eye(n) + squareform(deep[1 + SAMPLES.index(n)])
-        yield row("relu_limiting_kappa", np.linalg.cond(kernel), (n + 4) / 3, (n + 3) / 3)
+    row = partial(measurement, activation="relu", depth=DEEP)
+    angles = np.degrees(gradient_angle(ANGLES, DEEP))
+    yield row("relu_limiting_angle", angles, math.degrees(math.acos(1 / 4)), at=ANGLES)
+    for n in SAMPLES:
+        w = pdist(on_sphere(1, n, 64) if n <= 5 else np.eye(n), "sqeuclidean") / 2
+        distinct, inverse = np.unique(w, return_inverse=True)
+        cosines = np.cos(gradient_angle(angle_of(distinct), DEEP))
+        kappa = np.linalg.cond(np.eye(n) + squareform(cosines[inverse]))
+        yield row("relu_limiting_kappa", kappa, (n + 4) / 3, (n + 3) / 3, n=n)
 
 
 def non_linearity(setting: Setting) -> Measurements:
@@ -90,8 +88,7 @@ def non_linearity(setting: Setting) -> Measurements:
         if delta >= 1 / 4:
             kappa = _kappa(ntk_distances(sigma, LESS_DEEP)(np.ones(1))[0])
             yield row("limiting_kappa_of_delta", kappa, limit, depth=LESS_DEEP)
-        if len(needed) > 1:
-            yield row("layers_step", needed[-1] / needed[-2])
+    yield measurement("layers_step", np.divide(needed[1:], needed[:-1]), n=N, at=DELTAS[1:])
     yield measurement("layers_exponent", exponent(DELTAS, needed), n=N)
 
 
@@ -188,11 +185,12 @@ def power_series(setting: Setting) -> Measurements:
     """Measure shares of the first terms of the NTK's power series."""
     for row, name in grid(activation=list(TABLE_1)):
         c, total = coefficients(name)
-        for last, printed in enumerate(TABLE_1[name]):
-            yield row("first_terms_percent", 100 * c[: last + 1].sum() / total, printed, at=last)
+        percent = 100 * np.cumsum(c[:6]) / total
+        yield row("first_terms_percent", percent, TABLE_1[name], at=range(6))
     c, total = coefficients("relu")
-    ratio = 100 - TABLE_1["relu"][0], TABLE_1["relu"][1] - TABLE_1["relu"][0]
-    yield measurement("terms_over_first", (total - c[0]) / c[1], 1.3, ratio[0] / ratio[1])
+    first, second, *_ = TABLE_1["relu"]
+    ratio = (100 - first) / (second - first)
+    yield measurement("terms_over_first", (total - c[0]) / c[1], 1.3, ratio)
 
 
 def effective_ranks(setting: Setting) -> Measurements:
@@ -264,8 +262,8 @@ def labels(setting: Setting) -> Measurements:
         yield row("shuffled_label_energy_exponent", exponent(values, shuffled))
         residual = energy + CLASSES * np.einsum("ij,ij->j", vectors, network.nngp @ vectors)
         for share in (0.1, 0.01):
-            bound, exact = (_steps(values, of, share) for of in (values, residual))
-            yield row("spectrum_bound_over_steps", bound / exact, at=share)
+            ratio = _steps(values, values, share) / _steps(values, residual, share)
+            yield row("spectrum_bound_over_steps", ratio, at=share)
 
 
 def _steps(values: Array, energy: Array, share: float) -> float:

@@ -4,9 +4,12 @@ Modules are imported here by name, so that a digest of what a program imports co
 """
 
 import inspect
+from collections.abc import Iterator
+from itertools import chain
 from types import ModuleType
+from typing import Any
 
-from ntk_conditioning.claim_experiments import Measurements, Setting, followups
+from ntk_conditioning.claim_experiments import Setting, followups
 from ntk_conditioning.claim_experiments.agarwal2021deep import (
     activations,
     correlations,
@@ -26,7 +29,7 @@ PAPERS: dict[str, tuple[ModuleType, ...]] = {
 }
 
 
-def measure(paper: str, setting: Setting) -> Measurements:
+def measure(paper: str, setting: Setting) -> Iterator[dict[str, Any]]:
     """Yield what the experiments of a paper measure: its modules' functions of a setting alone."""
     if paper not in PAPERS:
         raise UserError(f"no experiments for the paper {paper!r}, only for {', '.join(PAPERS)}")
@@ -35,5 +38,5 @@ def measure(paper: str, setting: Setting) -> Measurements:
         for function in filter(inspect.isfunction, public):
             if list(inspect.signature(function).parameters) == ["setting"]:
                 procedure = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-                for row in function(setting):
+                for row in chain.from_iterable(function(setting)):
                     yield row | {"procedure": procedure}

@@ -18,9 +18,15 @@ from ntk_conditioning.kernels.interpolated_kernels import Distances, Table
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spikes import spike_and_bulk
-from ntk_conditioning.theory import elliptical_inputs, random_matrix_predictions, sphere
+from ntk_conditioning.theory import sphere
 from ntk_conditioning.theory.depth import close_gain, far_samples
-from ntk_conditioning.theory.random_matrix_predictions import Ends
+from ntk_conditioning.theory.elliptical_inputs import elliptical, power_law
+from ntk_conditioning.theory.random_matrix_predictions import (
+    Ends,
+    equicorrelated,
+    two_clusters,
+    uniform,
+)
 from ntk_conditioning.theory.sphere import Draw
 
 #: The shape of real data.
@@ -29,7 +35,7 @@ DATA = "data"
 
 @dataclass(frozen=True, kw_only=True)
 class RandomPlace:
-    """``n`` samples in ``d`` dimensions, of one of `sphere.SHAPES`; uniform has ``parameter`` 0."""
+    """``n`` samples in ``d`` dimensions, see `sphere.draw`; uniform has ``parameter`` 0."""
 
     shape: str
     parameter: float
@@ -43,17 +49,16 @@ class RandomPlace:
 
     def draw(self, seed: int) -> Draw:
         """Return the samples that a seed draws, the same for all activations."""
-        return sphere.SHAPES[self.shape](generator(seed, "data"), *self._number, n=self.n, d=self.d)
+        rng = generator(seed, "data")
+        return sphere.draw(self.shape, self.parameter, rng, n=self.n, d=self.d)
 
     def law(self, distances: Distances) -> Ends:
         """Return where the laws expect the spectrum of a kernel."""
-        module = elliptical_inputs if self.shape == "power_law" else random_matrix_predictions
-        ends: Ends = getattr(module, self.shape)(distances, *self._number, n=self.n, d=self.d)
-        return ends
-
-    @property
-    def _number(self) -> tuple[float, ...]:
-        return () if self.shape == "uniform" else (self.parameter,)
+        if self.shape == "uniform":
+            return uniform(distances, n=self.n, d=self.d)
+        laws = {"equicorrelated": equicorrelated, "two_clusters": two_clusters}
+        law = laws.get(self.shape, power_law)
+        return law(distances, self.parameter, n=self.n, d=self.d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,23 +73,15 @@ class DataPlace:
     def keys(self) -> dict[str, Any]:
         """As of a `RandomPlace`; the parameter is the mean cosine."""
         sizes = {"n": self.n, "d": self.x.shape[1]}
-        return {"shape": DATA, "parameter": self._mean_cosine, **sizes, "dataset": self.dataset}
+        return {"shape": DATA, "parameter": self._shape[0], **sizes, "dataset": self.dataset}
 
     @cached_property
-    def _units(self) -> Array:
-        return sphere.unit_rows(self.x)
-
-    @cached_property
-    def _mean_cosine(self) -> float:
-        mean = self._units.mean(axis=0)
-        return float(mean @ mean)
-
-    @cached_property
-    def variances(self) -> Array:
-        """Variances of all samples beside their mean along their principal directions, not 0."""
-        values = np.linalg.eigvalsh(np.cov(self._units, rowvar=False))[::-1]
-        positive: Array = values[values > len(values) * np.finfo(np.float64).eps * values[0]]
-        return positive
+    def _shape(self) -> tuple[float, Array]:
+        """The mean cosine, and the variances beside the mean in principal directions, not 0."""
+        units = sphere.unit_rows(self.x)
+        mean, values = units.mean(axis=0), np.linalg.eigvalsh(np.cov(units, rowvar=False))[::-1]
+        floor = len(values) * np.finfo(np.float64).eps * values[0]
+        return float(mean @ mean), values[values > floor]
 
     def rows(self, seed: int) -> NDArray[np.intp]:
         """Return the samples that a seed draws, ascending."""
@@ -92,12 +89,12 @@ class DataPlace:
 
     def draw(self, seed: int) -> Draw:
         """Return the samples that a seed draws, over their norms."""
-        return Draw(self._units[self.rows(seed)])
+        return Draw(sphere.unit_rows(self.x[self.rows(seed)]))
 
     def law(self, distances: Distances) -> Ends:
         """Return where the laws expect the spectrum of a kernel."""
-        c = self._mean_cosine
-        return elliptical_inputs.elliptical(distances, self.variances, c=c, n=self.n)
+        c, variances = self._shape
+        return elliptical(distances, variances, c=c, n=self.n)
 
 
 def measure(
@@ -157,8 +154,7 @@ def law_grid(
 
 def laws(distances: Distances, c: float, *, n: int, d: int) -> dict[str, Any]:
     """Return the columns of the table `phase_laws` for equicorrelated samples."""
-    shape = "equicorrelated" if c else "uniform"
-    ends = RandomPlace(shape=shape, parameter=c, n=n, d=d).law(distances)
+    ends = equicorrelated(distances, c, n=n, d=d) if c else uniform(distances, n=n, d=d)
     eigenvalues = {"lambda_max": ends.largest, "bulk_max": ends.high, "lambda_min": ends.low}
     kappa = ends.kappa if ends.low > 0 else None
     return {"n": n, "d": d, "c": c, **eigenvalues, "kappa": kappa}

@@ -1,7 +1,6 @@
 """Random samples on the unit sphere, in the shapes that a map of conditioning needs."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from ntk_conditioning.networks.calculus import Array
 
+SHAPES = ("uniform", "equicorrelated", "two_clusters", "power_law")
 #: A cosine of two rows of norm 1 is off by no more.
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
@@ -54,7 +54,8 @@ def effective_dimension(x: Array) -> float:
     1 / Σ p_j² with p_j the shares of principal directions in the variance, from pairs of samples: d
     if they are uniform on a sphere.
 
-    >>> round(effective_dimension(uniform(np.random.default_rng(0), n=4000, d=9).z), 1)
+    >>> x = draw("uniform", 0.0, np.random.default_rng(0), n=4000, d=9).samples
+    >>> round(effective_dimension(x), 1)
     9.0
     """
     z = x - x.mean(axis=0)
@@ -67,33 +68,22 @@ def effective_dimension(x: Array) -> float:
     return float(norms.sum() / len(z)) ** 2 * len(z) * (len(z) - 1) / pairs
 
 
-def uniform(rng: np.random.Generator, *, n: int, d: int) -> Draw:
-    """Return samples (n, d) that are uniform on the sphere."""
-    return Draw(unit_rows(rng.standard_normal((n, d))))
+def draw(shape: str, parameter: float, rng: np.random.Generator, *, n: int, d: int) -> Draw:
+    """Return ``n`` samples in ``d`` dimensions, of one of the `SHAPES`.
 
-
-def equicorrelated(rng: np.random.Generator, c: float, *, n: int, d: int) -> Draw:
-    """Return samples √c u + √(1-c) z, z uniform; their cosines are c on average."""
-    return Draw(uniform(rng, n=n, d=d - 1).z, c)
-
-
-def two_clusters(rng: np.random.Generator, c: float, *, n: int, d: int) -> Draw:
-    """Return samples ±√c u + √(1-c) z, z uniform, each sign for half of them."""
-    return Draw(uniform(rng, n=n, d=d - 1).z, c, np.where(np.arange(n) < n / 2, 1.0, -1.0))
-
-
-def power_law(rng: np.random.Generator, exponent: float, *, n: int, d: int) -> Draw:
-    """Return Gaussian samples of norm 1, whose j-th feature has a variance of j^(-exponent)."""
-    scales = np.arange(1.0, d + 1) ** (-exponent / 2)
-    return Draw(unit_rows(rng.standard_normal((n, d)) * scales))
+    ``uniform`` are uniform on the sphere. With c the ``parameter``, ``equicorrelated`` are
+    √c u + √(1-c) z, z uniform, so that their cosines are c on average, and ``two_clusters`` the
+    same with -u for half of them. ``power_law`` are Gaussian samples of norm 1 whose j-th feature
+    has a variance of j^(-parameter).
+    """
+    tilted = shape in ("equicorrelated", "two_clusters")
+    z = rng.standard_normal((n, d - tilted))
+    if shape == "power_law":
+        z *= np.arange(1.0, d + 1) ** (-parameter / 2)
+    signs = np.where(np.arange(n) < n / 2, 1.0, -1.0) if shape == "two_clusters" else None
+    return Draw(unit_rows(z), parameter if tilted else 0.0, signs)
 
 
 def unit_rows(x: Array) -> Array:
     """Return samples (n, d) over their norms."""
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
-
-
-#: The shapes by name. Each takes, but for uniform, one number, and n and d.
-SHAPES: dict[str, Callable[..., Draw]] = {
-    shape.__name__: shape for shape in (uniform, equicorrelated, two_clusters, power_law)
-}

@@ -6,10 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from ntk_conditioning.claim_experiments import Measurements, Setting, grid, measurement
+from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
@@ -22,23 +20,21 @@ CHOSEN = -1.5975  # the kink of Section 7
 GAMMAS = np.linspace(0.5, 2, 151)  # the squared norms of Appendix I.1
 N, D = 64, 8  # samples that are normalised, and their dimension
 ACTIVATIONS = ("relu", "gelu", "sigmoid")
+CORRELATIONS = np.array([-0.5, -0.25, 0.25, 0.5])  # 65 terms of a power series leave 1e-20
+NORMS = np.array([0.5, 0.75, 1.0, 1.5, 2.0])  # squared
 
 
-def _relu_dual(rho: float) -> float:
-    return (math.sqrt(1 - rho**2) + (math.pi - math.acos(rho)) * rho) / (2 * math.pi)
+def _relu_dual(rho: Array) -> Array:
+    return np.asarray(np.sqrt(1 - rho**2) + (math.pi - np.arccos(rho)) * rho) / (2 * math.pi)
 
 
 #: Functions, their duals and μ, as printed in Appendix C.4.
-C4: dict[str, tuple[Any, Callable[[float], float], float]] = {
+C4: dict[str, tuple[Any, Callable[[Array], Array], float]] = {
     "identity": (lambda z: z, lambda rho: rho, 0.0),
     "hermite_2": (lambda z: (z**2 - 1) / math.sqrt(2), lambda rho: rho**2, 1.0),
     "relu": (lambda z: np.maximum(z, 0), _relu_dual, (math.pi - 2) / (2 * math.pi - 2)),
-    "step": (
-        lambda z: 1.0 * (z >= 0),
-        lambda rho: 0.5 - math.acos(rho) / (2 * math.pi),
-        1 - 2 / math.pi,
-    ),
-    "exponential": (np.exp, lambda rho: math.exp(rho + 3), (math.e - 2) / (math.e - 1)),
+    "step": (lambda z: z >= 0, lambda rho: 0.5 - np.arccos(rho) / (2 * math.pi), 1 - 2 / math.pi),
+    "exponential": (np.exp, lambda rho: np.exp(rho + 3), (math.e - 2) / (math.e - 1)),
 }
 #: The first terms of duals' power series, as far as they are printed; and what is right.
 SERIES = {
@@ -54,9 +50,9 @@ def closed_forms(setting: Setting) -> Measurements:
         function, printed, mu = C4[name]
         series = expand(function)
         yield row("non_linearity", series.non_linearity, mu)
-        for rho in (-0.5, -0.25, 0.25, 0.5):  # 65 terms of a power series leave 1e-20
-            right = math.exp(rho + 1) if name == "exponential" else printed(rho)
-            yield row("dual_activation", series.dual(rho), printed(rho), right, at=rho)
+        rho = CORRELATIONS
+        right = np.exp(rho + 1) if name == "exponential" else printed(rho)
+        yield row("dual_activation", series.dual(rho), printed(rho), right, at=rho)
         for k, (term, right) in enumerate(zip(*SERIES.get(name, ()), strict=True)):
             yield row("dual_coefficient", series.coefficients[k] ** 2, term, right, at=k)
 
@@ -89,32 +85,28 @@ def normrelu(setting: Setting) -> Measurements:
 def lengths(setting: Setting) -> Measurements:
     """Measure norms and bias of NormReLU, Appendix I.1, beside closed forms and constants."""
     sigma, formula = activations.normrelu(CHOSEN), NormReLU(CHOSEN)
-    for row, gamma in grid(at=(0.5, 0.75, 1.0, 1.5, 2.0)):
-        mean = sigma.expectation(lambda values: values, q=gamma)
-        slope = length_map_slope(sigma, gamma)
-        yield row("normrelu_mean", mean, formula.mean(gamma))
-        yield row("normrelu_length_map", length_map(sigma, gamma), formula.length_map(gamma))
-        yield row("normrelu_length_map_slope", slope, formula.length_map_slope(gamma))
-        yield row("normrelu_bias", bias(sigma, gamma), formula.bias(gamma))
+    means = [sigma.expectation(np.asarray, q=gamma) for gamma in NORMS]
+    slopes = length_map_slope(sigma, NORMS)
+    row = partial(measurement, at=NORMS)
+    yield row("normrelu_mean", means, formula.mean(NORMS))
+    yield row("normrelu_length_map", length_map(sigma, NORMS), formula.length_map(NORMS))
+    yield row("normrelu_length_map_slope", slopes, formula.length_map_slope(NORMS))
+    yield row("normrelu_bias", bias(sigma, NORMS), formula.bias(NORMS))
 
-    half, two = map(float, length_map(sigma, [0.5, 2.0]))
-    low, high = map(float, bias(sigma, [0.5, 2.0]))
+    half, two = length_map(sigma, [0.5, 2.0])
+    low, high = bias(sigma, [0.5, 2.0])
     below, above = 2 * half - 1, 1 - float(length_map_slope(sigma, 1.0))
-    for name, value, printed in (
-        ("length_map_at_half", half, 0.5399),
-        ("length_map_slope_at_one", 1 - above, 0.8428),
-        ("bias_at_half", low, 0.00086),
-        ("bias_at_two", high, 0.0029),
-        ("rate_below", below, 0.0798),
-        ("rate_above", above, 0.1572),
-        ("separation_needed", max(low / below, high / above), 0.0185),
-    ):
-        yield measurement(f"fact_1_{name}", value, printed)
+    yield measurement("fact_1_length_map_at_half", half, 0.5399)
+    yield measurement("fact_1_length_map_slope_at_one", 1 - above, 0.8428)
+    yield measurement("fact_1_bias_at_half", low, 0.00086)
+    yield measurement("fact_1_bias_at_two", high, 0.0029)
+    yield measurement("fact_1_rate_below", below, 0.0798)
+    yield measurement("fact_1_rate_above", above, 0.1572)
+    yield measurement("fact_1_separation_needed", max(low / below, high / above), 0.0185)
     # the normalisation makes the mean 0 at γ = 1, which is printed as 1 and for every γ
-    yield measurement("fact_1_mean_at_one", sigma.expectation(lambda values: values), 1.0, 0.0)
+    yield measurement("fact_1_mean_at_one", sigma.expectation(np.asarray), 1.0, 0.0)
     # γ_1⁺ from γ_0⁺ = 2, of which γ⁻ is printed, which begins at 1/2
-    bounds = 1 + (1 - above) * (0.5 - 1), 1 + (1 - above) * (2 - 1)
-    yield measurement("fact_1_norm_bound", two, *bounds)
+    yield measurement("fact_1_norm_bound", two, 1 - (1 - above) / 2, 2 - above)
 
     squares, biases = length_map(sigma, GAMMAS), bias(sigma, GAMMAS)
     yield measurement("length_map_rise_min", np.diff(squares).min())
@@ -125,14 +117,12 @@ def lengths(setting: Setting) -> Measurements:
     chords = np.where(GAMMAS < 1, 2 * low * (1 - GAMMAS), high * (GAMMAS - 1))
     yield measurement("bias_over_chord_max", (biases[away] / chords[away]).max())
     limits = np.where(GAMMAS < 1, 1 - below, 1 - above) * np.abs(GAMMAS - 1)
-    over = np.abs(squares - 1)[away] / limits[away]
-    yield measurement("length_map_over_bound_max", over.max())
-    for row, gamma in grid(at=(0.5, 2.0)):
-        total = 0.0
-        for _ in range(2000):  # then norms are 1 in floats
-            total += float(formula.bias(gamma))
-            gamma = float(formula.length_map(gamma))
-        yield row("bias_sum", total, 0.0185)
+    yield measurement("length_map_over_bound_max", (np.abs(squares - 1)[away] / limits[away]).max())
+
+    gamma, total = np.array([0.5, 2.0]), np.zeros(2)
+    for _ in range(2000):  # then norms are 1 in floats
+        gamma, total = formula.length_map(gamma), total + formula.bias(gamma)
+    yield measurement("bias_sum", total, 0.0185, at=[0.5, 2.0])
 
 
 def same_output(setting: Setting) -> Measurements:
@@ -145,33 +135,34 @@ def same_output(setting: Setting) -> Measurements:
     keys |= {"place": ("batch", "batch_and_output", "layer_after", "layer_before")}
     keys |= {"activation": ACTIVATIONS, "at": (0.0, 1e-5)}  # as the paper, and as torch
     for row, seed, depth, place, name, eps in grid(**keys):
-        x = torch.from_numpy(generator(seed, "data").standard_normal((N, D)))
+        x = generator(seed, "data").standard_normal((N, D))
         init = generator(seed, "init")
-        weights = list(draw_weights(D, depth=depth, width=width, outputs=1, generator=init))
-        affine = [torch.from_numpy(init.uniform(0.5, 1.5, (2, width))) for _ in weights]
+        drawn = draw_weights(D, depth=depth, width=width, outputs=1, generator=init)
+        weights = [weight.numpy() for weight in drawn]
+        affine = [init.uniform(0.5, 1.5, (2, width)) for _ in weights]
         one, other = (
             _output(x, weights, affine, activation, place, eps)
             for activation in (name, f"normalized_{name}")
         )
-        yield row(f"same_output_{place}", (one - other).norm() / one.norm())
+        yield row(f"same_output_{place}", np.linalg.norm(one - other) / np.linalg.norm(one))
 
 
 def _output(
-    x: Tensor, weights: list[Tensor], affine: list[Tensor], name: str, place: str, eps: float
-) -> Tensor:
+    x: Array, weights: list[Array], affine: list[Array], name: str, place: str, eps: float
+) -> Array:
     """Return the outputs (n, 1) of a network with normalisation in a place."""
+    axis = 0 if place.startswith("batch") else 1
 
-    def standard(v: Tensor) -> Tensor:
-        if place.startswith("batch"):  # a layer normalisation of the transposed
-            return nn.functional.layer_norm(v.T, v.T.shape[1:], eps=eps).T
-        return nn.functional.layer_norm(v, v.shape[1:], eps=eps)
+    def standard(v: Array) -> Array:
+        root = np.sqrt(v.var(axis, keepdims=True) + eps)
+        return np.asarray((v - v.mean(axis, keepdims=True)) / root)
 
     alpha, activation = x, activations.get(name)
     for weight, (gain, shift) in zip(weights[:-1], affine, strict=False):
         z, root = alpha @ weight.T, math.sqrt(len(weight))
         if place != "layer_after":
             z = standard(z) * gain + shift
-        alpha = activation.function(z) / root
+        alpha = activation.values(z) / root
         if place == "layer_after":  # gains of size 1/√m keep the next pre-activations of size 1
             alpha = (standard(alpha) * gain + shift) / root
     out = alpha @ weights[-1].T
@@ -186,7 +177,7 @@ def proof(setting: Setting) -> Measurements:
         x = generator(seed, "data").standard_normal((width, N))
         w = generator(seed, "init").standard_normal(width)
         sigma, tilde = activations.get(name), activations.get(f"normalized_{name}")
-        c = sigma.expectation(lambda values: values)
+        c = sigma.expectation(np.asarray)
         s = math.sqrt(sigma.expectation(np.square) - c**2)
         v, other = (w @ activation.values(x) / root for activation in (sigma, tilde))
         mean, deviation = float(v.mean()), math.sqrt(np.mean((other - v.mean()) ** 2))

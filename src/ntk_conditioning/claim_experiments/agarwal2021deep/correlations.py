@@ -25,9 +25,9 @@ ACTIVATIONS = [*NORMALIZED, "relu", "leaky_relu", "gelu", "sigmoid", "softplus"]
 NEAR = np.geomspace(1e-9, 1e-2, 29)  # 1 - ρ, from nearly equal samples to samples orthogonal
 DELTAS = np.concatenate([NEAR, np.linspace(1e-2, 1.0, 199)])
 
-SEPARATIONS = (0.5, 0.1, 1e-2, 1e-4)
+SEPARATIONS = np.array([0.5, 0.1, 1e-2, 1e-4])
 LAYERS, SETTLED = 1000, 1e-12  # correlations are iterated until rounding alone moves them
-EPSILONS = (0.4, 0.1, 0.03, 0.01, 5e-3)
+EPSILONS = np.array([0.4, 0.1, 0.03, 0.01, 5e-3])
 STEPS_OF_RHO = 21
 #: σ = (h_0 + √2 h_1 + h_2) / 2, with which σ̂(ρ) = (1 + ρ)²/4: smooth, of slope 1 at ρ = 1.
 QUADRATIC = Activation(
@@ -104,17 +104,16 @@ def normalized_maps(setting: Setting) -> Measurements:
         yield row("lemma_21_opposite", np.max(np.abs(1 - opposite[below]) / (1 - taken[below])))
         yield row("lemma_26_taken", np.min(falls / (mu * DELTAS)))
         yield row("lemma_26_opposite", np.min(opposite_falls / (mu * DELTAS)))
-        for rho in (0.25, 0.5, 0.75):
-            slope = float(layer.slope(rho))
-            printed = (a1 + rho * (slope - a1)) / layer.slope_at_one
-            yield row("slope_series", slope / layer.slope_at_one, printed, at=rho)
-        starts = np.array([[1 - delta, delta - 1] for delta in SEPARATIONS])
-        path = np.abs(layer.path(starts)).max(axis=2)
-        for delta, largest in zip(SEPARATIONS, path.T, strict=True):
-            bound = theory.correlation_bound(np.arange(1, len(path)), delta, mu)
-            for statement, after in (("lemma_22", largest[1:]), ("layer_less", largest[:-1])):
-                worst = np.max((after / bound)[bound > SETTLED])
-                yield row(f"{statement}_over_bound", worst, at=delta)
+        rho = np.array([0.25, 0.5, 0.75])
+        slopes = layer.slope(rho)
+        printed = (a1 + rho * (slopes - a1)) / layer.slope_at_one
+        yield row("slope_series", slopes / layer.slope_at_one, printed, at=rho)
+        path = np.abs(layer.path([1 - SEPARATIONS, SEPARATIONS - 1])).max(axis=1)
+        layers = range(1, len(path))
+        bound = np.array([theory.correlation_bound(layers, delta, mu) for delta in SEPARATIONS]).T
+        for statement, after in (("lemma_22", path[1:]), ("layer_less", path[:-1])):
+            worst = np.max(after / bound, axis=0, where=bound > SETTLED, initial=0.0)
+            yield row(f"{statement}_over_bound", worst, at=SEPARATIONS)
 
 
 def fixed_points(setting: Setting) -> Measurements:
@@ -161,23 +160,24 @@ def _lemma_34(layer: CorrelationMap) -> list[Array]:
 
 def convergence(setting: Setting) -> Measurements:
     """Measure Lemma 35: the largest |σ̂^(L)(ρ) - ρ̄| over its bound; Theorem 11's limit and rate."""
-    rho = np.concatenate([np.linspace(-1 + gap, 1 - gap, STEPS_OF_RHO) for gap in SEPARATIONS])
+    rho = np.linspace(SEPARATIONS - 1, 1 - SEPARATIONS, STEPS_OF_RHO)
     for row, name in grid(activation=ACTIVATIONS):
         layer = CorrelationMap(name)
         at, mu, square = layer.fixed_point, layer.mu_tilde, layer.a0**2
         slope, path = float(layer.slope(at)), np.abs(layer.path(rho) - at)
-        for delta, part in zip(SEPARATIONS, np.split(path, len(SEPARATIONS), axis=1), strict=True):
-            distance = part.max(axis=1)
-            yield row("deep_distance", distance[-1], at=delta)
-            if layer.a0 > 1e-9 and slope < 1 - 1e-9:
+        distances = path.max(axis=1)
+        yield row("deep_distance", distances[-1], at=SEPARATIONS)
+        if slope >= 1 - 1e-9:
+            continue
+        if layer.a0 > 1e-9:
+            base = max(1 - mu * (1 - at) / 2, slope)
+            for delta, distance in zip(SEPARATIONS, distances.T, strict=True):
                 beyond = distance[theory.convergence_depth(delta, at, mu, square) :]
-                base = max(1 - mu * (1 - at) / 2, slope)
                 bound = np.maximum(base ** np.arange(len(beyond)) * (1 + at) / 2, SETTLED)
                 yield row("lemma_35_over_bound", np.max(beyond / bound, initial=0.0), at=delta)
-        if slope < 1 - 1e-9:
-            last = path[:, -1]
-            start, *_, end = np.flatnonzero((last < 1e-4) & (last > 1e-8))
-            yield row("deep_rate", (last[end] / last[start]) ** (1 / (end - start)), None, slope)
+        last = path[:, -1, -1]
+        start, *_, end = np.flatnonzero((last < 1e-4) & (last > 1e-8))
+        yield row("deep_rate", (last[end] / last[start]) ** (1 / (end - start)), None, slope)
 
 
 def slow_convergence(setting: Setting) -> Measurements:
@@ -185,12 +185,12 @@ def slow_convergence(setting: Setting) -> Measurements:
     for sigma in map(activations.get, ("relu", "leaky_relu", QUADRATIC)):
         row, layer = partial(measurement, activation=sigma.name), CorrelationMap(sigma)
         path = layer.path(np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
-        counts = [int(np.argmax(path >= 1 - epsilon)) for epsilon in EPSILONS]
-        for epsilon, count in zip(EPSILONS, counts, strict=True):
-            near = math.ceil(math.log(2 / epsilon) / -math.log1p(-epsilon * layer.mu / 2))
-            promised = max(near, math.ceil(1 / layer.a0**2))
-            yield row("lemma_36_layers", count / promised, at=epsilon)
-        power = exponent(1 / np.array(EPSILONS[2:]), counts[2:])
+        counts = np.argmax(path >= 1 - EPSILONS[:, None], axis=1)
+        near = np.log(2 / EPSILONS) / -np.log1p(-EPSILONS * layer.mu / 2)
+        yield row(
+            "lemma_36_layers", counts / np.ceil(np.maximum(near, 1 / layer.a0**2)), at=EPSILONS
+        )
+        power = exponent(1 / EPSILONS[2:], counts[2:])
         yield row("layers_to_one_exponent", power, 1.0, 0.5 if sigma.kinks else 1.0)
 
 
@@ -255,13 +255,13 @@ def equal_correlations(setting: Setting) -> Measurements:
         r = np.array([kernel.ntk.pairs[0] for kernel in kernels])
         for n, first in firsts.items():
             excess = n * r / (1 - r)
-            for depth in (first, 5 * first // 2):
-                for statement, proof in (("ntk_excess_a", False), ("ntk_excess_a_proof", True)):
-                    bound = theory.excess_bound(depth, n, delta, mu, ntk=True, proof=proof)
-                    yield row(statement, excess[depth] / bound, n=n, depth=depth)
-            for depth in {4 * apart, 8 * apart}:
-                bound = theory.excess_bound_b(depth, n, delta, mu, ntk=True)
-                yield row("ntk_excess_b", excess[depth] / bound, n=n, depth=depth)
+            deep = [first, 5 * first // 2]
+            for statement, proof in (("ntk_excess_a", False), ("ntk_excess_a_proof", True)):
+                bound = theory.excess_bound(deep, n, delta, mu, ntk=True, proof=proof)
+                yield row(statement, excess[deep] / bound, n=n, depth=deep)
+            deep = [*{4 * apart, 8 * apart}]
+            bound = theory.excess_bound_b(deep, n, delta, mu, ntk=True)
+            yield row("ntk_excess_b", excess[deep] / bound, n=n, depth=deep)
 
 
 def assumptions(setting: Setting) -> Measurements:

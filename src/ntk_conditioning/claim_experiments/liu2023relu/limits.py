@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -186,7 +187,7 @@ def close_pairs(setting: Setting) -> Measurements:
 
 
 def _resolved_kappas(
-    kernel: Array, row: partial[dict[str, Any]], *, largest: float
+    kernel: Array, row: Callable[..., list[dict[str, Any]]], *, largest: float
 ) -> Measurements:
     """Yield kappas, and the exponent with which they grow as angles fall, below the ``largest``."""
     close = {}
