@@ -14,13 +14,13 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.sphere import unit_rows
 
 
-def exponent(x: ArrayLike, y: ArrayLike) -> float:
-    """Return a of y ~ x^a, by least squares on the logarithms.
+def exponent(x: ArrayLike, y: ArrayLike) -> Array:
+    """Return a of y ~ x^a, by least squares on the logarithms, for each column of ``y`` (k, ...).
 
-    >>> round(exponent([1.0, 10.0, 100.0], [5.0, 0.05, 0.0005]), 12)
-    -2.0
+    >>> exponent([1.0, 10.0, 100.0], [[5.0, 1.0], [0.05, 10.0], [0.0005, 100.0]]).round(12)
+    array([-2.,  1.])
     """
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+    return np.asarray(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def rms(values: ArrayLike) -> float:

@@ -1,12 +1,11 @@
 """Samples of any norms: the length map σ̂_l(γ) = E σ(√γ z)², and correlations beside it."""
 
-import itertools
 import math
-from collections.abc import Sequence
 from functools import cache, partial
 
 import numpy as np
 from numpy.polynomial import hermite_e, polynomial
+from numpy.typing import ArrayLike
 from scipy.special import factorial
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
@@ -22,16 +21,17 @@ from ntk_conditioning.theory.agarwal2021deep import correlation_bound, separatin
 #: Concave on R+, convex on R-, and 0 at 0, as Theorem 37 and Lemma 39 want them.
 CONVEX_CONCAVE = ("tanh", "erf", "relu", "leaky_relu", "selu")
 GAMMA = np.geomspace(1e-3, 1e3, 401)
-STARTS = (0.5, 0.6, 0.8, 0.95, 1.05, 1.25, 2.0, 4.0, 16.0)
+STARTS = np.array([0.5, 0.6, 0.8, 0.95, 1.05, 1.25, 2.0, 4.0, 16.0])
 SHIFTED = Activation(
     "shifted_relu", lambda z: z.clamp(min=0) - 1, lambda z: (z > 0).to(z.dtype), kinks=(0.0,)
 )
+DEGREES = np.arange(5)  # of Hermite polynomials
 #: Variances of weights with which Poole et al.'s length map of the shifted ReLU is looked at.
 VARIANCES = (2.1, 2.5, 2.9, 3.5)
 
 ODD = ("tanh", "erf")
 SQUARES = np.array([0.5, 0.8, 1.0, 1.5, 4.0])  # squared norms of samples, all pairs of them
-DELTAS = (0.01, 0.1, 0.5, 0.9)
+DELTAS = np.array([0.01, 0.1, 0.5, 0.9])
 ROUNDING = 1e-8  # of correlations by quadrature; below it bounds are not compared
 
 ALPHA, DELTA = 0.0798, 0.0185  # α' and δ' as Theorem 59 prints them
@@ -42,7 +42,7 @@ EPSILONS = (1e-2, 1e-4)
 
 
 def paths(
-    activation: str, squares: Array, deltas: Sequence[float], layers: int, *, equal: float
+    activation: str, squares: Array, deltas: ArrayLike, layers: int, *, equal: float
 ) -> tuple[Array, Array]:
     """Return 1 - ρ of all pairs after 0, 1, … layers, (layers + 1, k, n, n), and squared norms.
 
@@ -74,16 +74,14 @@ def contraction(activation: str) -> float:
 def convergence(setting: Setting) -> Measurements:
     """Measure Theorem 37: |k̄(x, x) - 1| after L layers, printed of squares; ``at`` is |x|²."""
     for row, name in grid(activation=CONVEX_CONCAVE):
-        sigma, alpha = activations.get(name), contraction(name)
+        alpha, q = contraction(name), STARTS
         yield row("alpha", alpha)
-        for here, start in grid(activation=name, at=STARTS):
-            q = start
-            for depth in range(1, max(setting.depths) + 1):
-                q, shrunk = float(length_map(sigma, q)), (1 - alpha) ** depth
-                if depth in setting.depths:
-                    right, printed = shrunk * abs(start - 1), shrunk * (start - 1) ** 2
-                    yield here("length", abs(q - 1), None, right, depth=depth)
-                    yield here("length_squared", abs(q**2 - 1), printed, depth=depth)
+        for depth in range(1, max(setting.depths) + 1):
+            q, shrunk = length_map(activations.get(name), q), (1 - alpha) ** depth
+            if depth in setting.depths:
+                right, printed = shrunk * np.abs(STARTS - 1), shrunk * (STARTS - 1) ** 2
+                yield row("length", np.abs(q - 1), None, right, depth=depth, at=STARTS)
+                yield row("length_squared", np.abs(q**2 - 1), printed, depth=depth, at=STARTS)
 
 
 def shape(setting: Setting) -> Measurements:
@@ -116,9 +114,8 @@ def hermite_basis(setting: Setting) -> Measurements:
         second = math.sqrt(other) * (rho * nodes[:, None] + math.sqrt(1 - rho**2) * nodes)
         for name, power in (("hermite_product_printed", 2), ("hermite_product", 1)):
             bases = _polynomials(first, gamma, power), _polynomials(second, other, power)
-            for (i, h), (j, k) in itertools.product(*map(enumerate, bases)):
-                product = np.sum(weights * h * k)
-                yield row(name, product, None, rho**j if i == j else 0, n=i, d=j)
+            products = np.einsum("xy,ixy,jxy->ij", weights, *bases)
+            yield row(name, products, None, np.diag(rho**DEGREES), n=DEGREES[:, None], d=DEGREES)
         printed, right = (
             math.exp((gamma**power + other**power) / 2 + rho * math.sqrt(gamma * other))
             for power in (2, 1)
@@ -143,7 +140,7 @@ def scaled(activation: str, scale: float) -> Expansion:
 
 def _polynomials(z: Array, gamma: float, power: int) -> Array:
     """Return h_0 to h_4 (5, ...), the H_j of exp(tz - γ^power t²/2) over sqrt(γ^j j!)."""
-    j, deviation = np.arange(5), gamma ** (power / 2)
+    j, deviation = DEGREES, gamma ** (power / 2)
     h = hermite_e.hermevander(z / deviation, 4) * deviation**j
     return np.asarray(np.moveaxis(h / np.sqrt(gamma**j * factorial(j)), -1, 0))
 
@@ -156,9 +153,9 @@ def shifted_relu(setting: Setting) -> Measurements:
     gamma = np.geomspace(1e-3, 1e9, 250)  # 1 is not among them
     ratios = length_map(SHIFTED, gamma) / gamma
     row = partial(measurement, activation=SHIFTED.name)
-    for variance in (scale := SHIFTED.gain**2, *VARIANCES):
-        count = np.count_nonzero(np.diff(np.sign(variance / scale * ratios - 1)))
-        yield row("length_fixed_points", count, at=variance)
+    variances = np.array([SHIFTED.gain**2, *VARIANCES])
+    signs = np.sign(variances[:, None] / SHIFTED.gain**2 * ratios - 1)
+    yield row("length_fixed_points", np.count_nonzero(np.diff(signs), axis=1), at=variances)
     slopes = np.diff(length_map(SHIFTED, GAMMA)) / np.diff(GAMMA)
     yield row("shifted_slope_min", slopes.min())
     gamma = GAMMA[::40]
@@ -176,15 +173,13 @@ def one_layer(setting: Setting) -> Measurements:
         mu = CorrelationMap(name).mu
         least = nonlinearity(name, np.linspace(1 - mu / 4, 1 + mu / 4, 21)).min()
         yield row("near_one_mu", least / (mu / 2))
-        correlations = 1 - paths(name, SQUARES, DELTAS, 1, equal=0.0)[0][1]
-        mu, mu2 = np.meshgrid(nonlinearity(name, SQUARES), nonlinearity(name, SQUARES))
-        for (here, delta), rho in zip(grid(activation=name, at=DELTAS), correlations, strict=True):
-            if delta <= 0.5:
-                bound = np.sqrt((1 - (1 + mu / 2) * delta) * (1 - (1 + mu2 / 2) * delta))
-            else:
-                bound = np.sqrt((1 - mu / 2) * (1 - mu2 / 2)) * (1 - delta)
-            yield here("lemma_41_over_bound", np.max(np.abs(rho) / bound))
-            yield here("lemma_41_over_rho", np.max(np.abs(rho) / (1 - delta)))
+        w, _ = paths(name, SQUARES, DELTAS, 1, equal=0.0)
+        rho, delta, mu = np.abs(1 - w[1]), DELTAS[:, None, None], nonlinearity(name, SQUARES)
+        near, far = 1 - (1 + mu / 2) * delta, (1 - mu / 2) * (1 - delta)
+        of_one = np.where(delta <= 0.5, near, far)  # the bound is a geometric mean over the two
+        bound = np.sqrt(of_one * of_one.swapaxes(1, 2))
+        yield row("lemma_41_over_bound", np.max(rho / bound, axis=(1, 2)), at=DELTAS)
+        yield row("lemma_41_over_rho", np.max(rho / (1 - delta), axis=(1, 2)), at=DELTAS)
 
 
 def nonlinearity(activation: str, gamma: Array) -> Array:

@@ -4,7 +4,7 @@ In networks at their start on a sample of norm sqrt(d). ``depth`` is the hidden 
 """
 
 import math
-from collections import defaultdict
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -21,6 +21,7 @@ from ntk_conditioning.transition.linearisation import Expansion
 
 D = 16
 WIDTHS = (64, 128, 256, 512)
+EQUAL, DEEPER = [(width,) * 3 for width in WIDTHS], (2, 3)  # networks, and layers above the first
 FEW = 8  # neurons in a layer that stays narrow
 LEVEL = 0.1
 RADIUS = 2.0
@@ -42,6 +43,14 @@ def angles(hidden: tuple[int, ...], activation: str, seed: int) -> list[LayerAng
     """Return the angles in a `network`, kept for other experiments on it."""
     net, x = network(hidden, activation, seed)
     return layer_angles(net, x[None], level=LEVEL)
+
+
+def measured(
+    quantity: str, networks: Sequence[tuple[int, ...]], activation: str, seed: int
+) -> Array:
+    """Return a quantity of the `angles` in all layers of several networks, (networks, layers)."""
+    of_networks = [angles(hidden, activation, seed) for hidden in networks]
+    return np.array([[getattr(layer, quantity) for layer in layers] for layers in of_networks])
 
 
 def gradients(neurons: Tensor, weight: Tensor) -> Tensor:
@@ -84,13 +93,13 @@ def equation_12(setting: Setting) -> Measurements:
 def theorem_3(setting: Setting) -> Measurements:
     """Measure mean |cos| of gradients and its rate in [m, m, m] and Figure 3's [512, m, 512]."""
     narrow = (32, 64, 128, 256)
-    for row, name, seed, layer in grid(activation=ACTIVATIONS, seed=setting.seeds, depth=(2, 3)):
-        by_width = [angles((width,) * 3, name, seed)[layer - 1] for width in WIDTHS]
-        yield row("cos_exponent", exponent(WIDTHS, [measured.cos_mean for measured in by_width]))
-        for width, measured in zip(WIDTHS, by_width, strict=True):
-            yield row("cos_above", measured.cos_above, width=width, at=LEVEL)
-        means = [angles((512, width, 512), name, seed)[layer - 1].cos_mean for width in narrow]
-        yield row("bottleneck_exponent", exponent(narrow, means))
+    for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
+        means = measured("cos_mean", EQUAL, name, seed)[:, 1:]
+        yield row("cos_exponent", exponent(WIDTHS, means), depth=DEEPER)
+        for width, above in zip(WIDTHS, measured("cos_above", EQUAL, name, seed), strict=True):
+            yield row("cos_above", above[1:], depth=DEEPER, width=width, at=LEVEL)
+        means = measured("cos_mean", [(512, width, 512) for width in narrow], name, seed)[:, 1:]
+        yield row("bottleneck_exponent", exponent(narrow, means), depth=DEEPER)
 
 
 def equation_18(setting: Setting) -> Measurements:
@@ -100,21 +109,17 @@ def equation_18(setting: Setting) -> Measurements:
     """
     before = [width**2 // WIDTHS[0] for width in WIDTHS]
     for row, seed in grid(activation="tanh", seed=setting.seeds):
-        for layer in (2, 3):
-            norms = [angles((width,) * 3, "tanh", seed)[layer - 1].cos_norm for width in WIDTHS]
-            yield row("equation_18_exponent", exponent(WIDTHS, np.subtract(norms, 1)), depth=layer)
-            for width, norm in zip(WIDTHS, norms, strict=True):
-                yield row("equation_18", norm, depth=layer, width=width)
-        norms = [angles((width, FEW), "tanh", seed)[1].cos_norm for width in before]
-        yield row("equation_18_narrow_exponent", exponent(before, np.subtract(norms, 1)), -0.5)
-        for width in WIDTHS:
+        norms = measured("cos_norm", EQUAL, "tanh", seed)[:, 1:]
+        yield row("equation_18_exponent", exponent(WIDTHS, norms - 1), depth=DEEPER)
+        few = measured("cos_norm", [(width, FEW) for width in before], "tanh", seed)[:, 1]
+        yield row("equation_18_narrow_exponent", exponent(before, few - 1), -0.5)
+        for width, norm in zip(WIDTHS, norms, strict=True):
+            yield row("equation_18", norm, depth=DEEPER, width=width)
             net, x = network((width,) * 2, "tanh", seed)
             slopes = net.activation.derivative(layers(net, x[None])[1][1][0])
             products = list(gradient_products(net, x))[1]
-            lengths = products.diagonal().sqrt()
-            a = net.weights[2][0] * slopes * lengths
-            cosines = products / lengths / lengths[:, None]
-            along = (cosines @ a).square().sum() / (a @ cosines @ a)
+            a = net.weights[2][0] * slopes
+            along = ((products @ a).square() / products.diagonal()).sum() / (a @ products @ a)
             yield row("equation_18_gradient", along, width=width)
 
 
@@ -129,14 +134,10 @@ def equation_22(setting: Setting) -> Measurements:
 def corollary_2(setting: Setting) -> Measurements:
     """Measure the mean 1 - cos by which normals turn at a distance of 2 along the gradient."""
     for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
-        by_width = []
-        for width in WIDTHS[:3]:
-            net, x = network((width,) * 3, name, seed)
-            by_width.append(rotations(net, moved(net, x), x))
-            yield row("normals_turn", by_width[-1][0], depth=1, width=width, at=RADIUS)
-        for layer in (2, 3):
-            power = exponent(WIDTHS[:3], [means[layer - 1] for means in by_width])
-            yield row("normals_turn_exponent", power, depth=layer)
+        nets = [network(hidden, name, seed) for hidden in EQUAL[:3]]
+        turns = np.array([rotations(net, moved(net, x), x) for net, x in nets])
+        yield row("normals_turn", turns[:, 0], depth=1, width=WIDTHS[:3], at=RADIUS)
+        yield row("normals_turn_exponent", exponent(WIDTHS[:3], turns[:, 1:]), depth=DEEPER)
 
 
 def rotations(net: FeedforwardNet, moved: FeedforwardNet, x: Tensor) -> list[float]:
@@ -161,25 +162,22 @@ def lemma_1(setting: Setting) -> Measurements:
     Given a neuron's a_j = grad α (grad α)^T w_j the variance is |a_j|²/m².
     """
     for row, name, seed in grid(activation=ACTIVATIONS, seed=setting.seeds):
-        squares: dict[int, list[float]] = defaultdict(list)
-        for width in WIDTHS:
+        norms, squares = measured("jacobian_norm", EQUAL, name, seed), np.empty((len(EQUAL), 3))
+        for i, width in enumerate(WIDTHS):
             net, x = network((width,) * 3, name, seed)
             slopes = [net.activation.derivative(z[0]) for z in layers(net, x[None])[1]]
-            first, *others = gradient_products(net, x)
-            norms = [measured.jacobian_norm for measured in angles((width,) * 3, name, seed)]
-            below = slopes[0][:, None] * first * slopes[0]
-            for layer, products in enumerate(others, start=2):
-                apart = products[~torch.eye(width, dtype=torch.bool)]
-                squares[layer].append(float(apart.square().mean()))
-                exact = float(below.square().sum()) / width**2
-                keys = {"depth": layer, "width": width}
-                yield row("equation_23", squares[layer][-1], None, exact, **keys)
-                given = (net.weights[layer - 1] @ below).square().sum(dim=1) / width**2
-                ratio = float(given.max()) / (5 * norms[layer - 2] ** 2 / width)
-                yield row("variance_over_bound", ratio, **keys)
-                below = slopes[layer - 1][:, None] * products * slopes[layer - 1]
-        for layer, values in squares.items():
-            yield row("product_exponent", exponent(WIDTHS, np.sqrt(values)), depth=layer)
+            below = torch.zeros(width, width, dtype=torch.float64)
+            for k, products in enumerate(gradient_products(net, x)):
+                squares[i, k] = products[~torch.eye(width, dtype=torch.bool)].square().mean()
+                if k:
+                    keys = {"depth": k + 1, "width": width}
+                    yield row("equation_23", squares[i, k], None, below.square().mean(), **keys)
+                    given = (net.weights[k] @ below).square().sum(dim=1) / width**2
+                    ratio = given.max() / (5 * norms[i, k - 1] ** 2 / width)
+                    yield row("variance_over_bound", ratio, **keys)
+                below = slopes[k][:, None] * products * slopes[k]
+        roots = np.sqrt(squares[:, 1:])
+        yield row("product_exponent", exponent(WIDTHS, roots), depth=DEEPER)
 
 
 def lemma_3(setting: Setting) -> Measurements:
@@ -187,22 +185,19 @@ def lemma_3(setting: Setting) -> Measurements:
 
     C_α² is the largest |α|²/m of all layers. Eq. (27) ends in l (9 L_σ²)^l, printed for a sum.
     """
+    layer = np.arange(1, 4)
     for row, name, seed in grid(activation=(*ACTIVATIONS, "sigmoid"), seed=setting.seeds):
-        norms, lengths = [], []
-        for width in WIDTHS:
+        norms, lengths = measured("jacobian_norm", EQUAL, name, seed), []
+        for width, norm in zip(WIDTHS, norms, strict=True):
             net, x = network((width,) * 3, name, seed)
             slope, _ = theory.slope_bounds(net.activation)
-            squares = [float(alpha.square().mean()) for alpha in layers(net, x[None])[0]]
-            lengths.append(np.sqrt(np.multiply(squares[1:], width)))
-            norms.append([measured.jacobian_norm for measured in angles((width,) * 3, name, seed)])
-            for layer, norm in enumerate(norms[-1], start=1):
-                size, base = slope**2 * max(squares), 9 * slope**2
-                printed, right = layer * base**layer, sum(base**k for k in range(layer))
-                keys = {"depth": layer, "width": width}
-                yield row("jacobian_norm", norm, printed * size, right * size, **keys)
-        for statement, values in (("jacobian_exponent", norms), ("length_exponent", lengths)):
-            for layer, by_width in enumerate(np.transpose(values), start=1):
-                yield row(statement, exponent(WIDTHS, by_width), depth=layer)
+            squares = np.array([alpha.square().mean() for alpha in layers(net, x[None])[0]])
+            lengths.append(np.sqrt(squares[1:] * width))
+            size, base = slope**2 * squares.max(), 9 * slope**2
+            printed, right = layer * base**layer, np.cumsum(base ** (layer - 1))
+            yield row("jacobian_norm", norm, printed * size, right * size, depth=layer, width=width)
+        yield row("jacobian_exponent", exponent(WIDTHS, norms), depth=layer)
+        yield row("length_exponent", exponent(WIDTHS, lengths), depth=layer)
 
 
 def equation_24(setting: Setting) -> Measurements:
