@@ -18,11 +18,11 @@ from ntk_conditioning.claim_experiments.agarwal2021deep import (
     norms,
 )
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
-from ntk_conditioning.claim_experiments.liu2023relu import conditioning, limits, pairs
+from ntk_conditioning.claim_experiments.liu2023relu import kernels, limits
 from ntk_conditioning.errors import UserError
 
 PAPERS: dict[str, tuple[ModuleType, ...]] = {
-    "liu2023relu": (conditioning, pairs, limits),
+    "liu2023relu": (kernels, limits),
     "agarwal2021deep": (activations, correlations, norms, finite_width, interpolation),
     "liu2022transition": (normals, hessians),
     "followups": (followups,),

@@ -67,14 +67,14 @@ def loss_bound(kappa: ArrayLike, t: ArrayLike, initial_loss: float = 1.0) -> Arr
     return np.asarray(initial_loss * (1 - 1 / kappa) ** np.asarray(t))
 
 
-def lambda_min_bound(norm_i: float, norm_j: float, angle: float) -> float:
+def lambda_min_bound(norm_i: ArrayLike, norm_j: ArrayLike, angle: ArrayLike) -> Array:
     """Return 2 |b_i|² |b_j|² / (|b_i|² + |b_j|²) · (1 - cos φ), Proposition 2.2.
 
     It bounds the smallest eigenvalue of B Bᵀ from above, for two rows of B at an angle φ; the mean
     of all |b_k|² over it bounds the condition number from below.
     """
-    square_i, square_j = norm_i**2, norm_j**2
-    return float(2 * square_i * square_j / (square_i + square_j) * 2 * np.sin(angle / 2) ** 2)
+    square_i, square_j, half = np.square(norm_i), np.square(norm_j), np.divide(angle, 2)
+    return np.asarray(4 * square_i * square_j / (square_i + square_j) * np.sin(half) ** 2)
 
 
 def _checked(theta_in: ArrayLike) -> tuple[Array, Array]:

@@ -4,8 +4,8 @@ Descent is on (1/n) Σ (f(x_i) - y_i)²: a step of size η multiplies the residu
 The step sizes that the paper prints lack the factor n/2 of the ``scaled`` ones.
 """
 
+import itertools
 import math
-from collections import defaultdict
 from functools import partial
 
 import numpy as np
@@ -150,16 +150,16 @@ def kernel_distance(setting: Setting) -> Measurements:
     n, depths, limit = SIZES[0], (1, 2, 4, 8), CorrelationMap("erf")
     for row, seed in grid(activation="erf", n=n, d=D, seed=setting.seeds):
         x = on_sphere(seed, n, D)
-        gram = np.minimum(x @ x.T, 1.0)
-        distances = np.empty((len(depths), len(setting.widths)))
-        for i, depth in enumerate(depths):
-            for j, width in enumerate(setting.widths):
-                mlp = network(seed, D, depth=depth, width=width, activation="erf")
-                phi = embeddings(mlp, torch.from_numpy(x)).numpy()
-                distances[i, j] = np.abs(phi @ phi.T - limit(gram, depth)).max()
-            power = exponent(setting.widths, distances[i])
-            yield row("kernel_distance_exponent", power, -0.5, depth=depth)
-        growth = exponent(np.exp(depths), distances.mean(axis=1))
+        gram, distances = np.minimum(x @ x.T, 1.0), []
+        for width, depth in itertools.product(setting.widths, depths):
+            mlp = network(seed, D, depth=depth, width=width, activation="erf")
+            phi = embeddings(mlp, torch.from_numpy(x)).numpy()
+            distances.append(np.abs(phi @ phi.T - limit(gram, depth)).max())
+        by_depth = np.reshape(distances, (-1, len(depths)))
+        yield row(
+            "kernel_distance_exponent", exponent(setting.widths, by_depth), -0.5, depth=depths
+        )
+        growth = exponent(np.exp(depths), by_depth.mean(axis=0))
         yield row("kernel_distance_growth", math.exp(growth), 2.0)
 
 
@@ -167,17 +167,17 @@ def top_layer(setting: Setting) -> Measurements:
     """Measure Theorems 44 and 50, where v is trained: the slowest decay, over their 1/(4 κ)."""
     keys = {"activation": ACTIVATION, "depth": DEPTH, "width": WIDTH}
     for row, seed in grid(**keys, seed=setting.seeds):
-        decays = defaultdict(list)
+        decays = []
         for n in SIZES:
             mlp, x, y = _problem(seed, n)
-            phi = embeddings(mlp, x).numpy()
+            phi, v0 = embeddings(mlp, x).numpy(), mlp.weights[-1][0].numpy()
             low, *_, high = np.linalg.eigvalsh(phi @ phi.T)
-            v0 = mlp.weights[-1][0].numpy()
-            for name, step in (("printed", 1 / high), ("scaled", n / (2 * high))):
-                decays[name].append(_least_decay(_losses(phi, y, v0, step)) * 4 * high / low)
-            yield row("top_layer_scaled_step", decays["scaled"][-1], n=n)
-        for name, values in decays.items():
-            yield row(f"top_layer_{name}_step_exponent", exponent(SIZES, values))
+            of_steps = [_least_decay(_losses(phi, y, v0, step / high)) for step in (1, n / 2)]
+            decays.append(np.multiply(of_steps, 4 * high / low))
+        yield row("top_layer_scaled_step", np.array(decays)[:, 1], n=SIZES)
+        printed, scaled = exponent(SIZES, decays)
+        yield row("top_layer_printed_step_exponent", printed)
+        yield row("top_layer_scaled_step_exponent", scaled)
 
 
 def depth_of_samples(setting: Setting) -> Measurements:
@@ -207,18 +207,19 @@ def depth_of_samples(setting: Setting) -> Measurements:
 def all_layers(setting: Setting) -> Measurements:
     """Measure Theorem 47, where all is trained: the decay times κ, which is not to depend on n."""
     for row, seed in grid(activation="erf", depth=2, width=WIDTH, seed=setting.seeds):
-        decays = defaultdict(list)
+        decays = []
         for n in FEW:
             mlp, x, noise = _problem(seed, n, depth=2, activation="erf")
             y = forward(mlp, x) + torch.from_numpy(noise) / 10  # near the start, as the width asks
             low, *_, high = np.linalg.eigvalsh(ntk(mlp, x).numpy())
-            for name, step in (("printed", 2 / (low + high)), ("scaled", n / (low + high))):
-                # of (1/n) Σ, where the same step is 2/n as long
-                losses = descent_losses(mlp, x, y, step=2 * step / n, steps=20)
-                decays[name].append(_least_decay(losses) * high / low)
-            yield row("all_layers_scaled_step", decays["scaled"][-1], n=n)
-        for name, values in decays.items():
-            yield row(f"all_layers_{name}_step_exponent", exponent(FEW, values))
+            # of (1/n) Σ, where the same step is 2/n as long
+            steps = (2 / n * step / (low + high) for step in (2, n))
+            losses = (descent_losses(mlp, x, y, step=step, steps=20) for step in steps)
+            decays.append([_least_decay(each) * high / low for each in losses])
+        yield row("all_layers_scaled_step", np.array(decays)[:, 1], n=FEW)
+        printed, scaled = exponent(FEW, decays)
+        yield row("all_layers_printed_step_exponent", printed)
+        yield row("all_layers_scaled_step_exponent", scaled)
 
 
 def features(setting: Setting) -> Measurements:

@@ -27,8 +27,8 @@ SIZES = (8, 16, 32, 64)
 SIGNAL, NOISE = 0.25, 0.25
 TESTS = 128
 
-DELTAS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
-ARC_SIZES = (4, 8, 16, 32)
+DELTAS = np.array([1e-2, 3e-3, 1e-3, 3e-4, 1e-4])
+ARC_SIZES = np.array([4, 8, 16, 32])
 SPACING = 0.05  # of neighbours on an arc, in radians
 N, DRAWS = 16, 20_000
 
@@ -107,24 +107,22 @@ def excess_risk(setting: Setting) -> Measurements:
 
 def noise_square(setting: Setting) -> Measurements:
     """Measure |ε|² where all y_i are -1, which Eq. (26) is to bound."""
-    for row, n in grid(n=SIZES):  # labels are 1 with probability 0.9 and Φ = 1, so that v* is 0.8
-        bound = n * (1 + 0.8**2)
-        yield row("noise_square", n * (-1 - 0.8) ** 2, bound, 2 * bound)
+    n = np.array(SIZES)  # labels are 1 with probability 0.9 and Φ = 1, so that v* is 0.8
+    bound = n * (1 + 0.8**2)
+    yield measurement("noise_square", n * (-1 - 0.8) ** 2, bound, 2 * bound, n=n)
 
 
 def smallest_eigenvalue(setting: Setting) -> Measurements:
     """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³."""
     layer = CorrelationMap("relu")
+    row = partial(measurement, activation="relu")
     for n, power in ((2, 1.0), (3, 1.5)):
-        smallest = []
-        for row, delta in grid(activation="relu", n=n, at=DELTAS):
-            smallest.append(_least(layer, n, math.acos(1 - delta)))
-            yield row("features_over_bound", smallest[-1] / (delta**1.5 / n**3))
+        smallest = [_least(layer, n, math.acos(1 - delta)) for delta in DELTAS]
+        yield row("features_over_bound", smallest / (DELTAS**1.5 / n**3), n=n, at=DELTAS)
         yield measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
-    smallest = []
-    for row, n in grid(activation="relu", n=ARC_SIZES, at=SPACING):
-        smallest.append(_least(layer, n, SPACING))
-        yield row("features_over_bound", smallest[-1] / ((1 - math.cos(SPACING)) ** 1.5 / n**3))
+    smallest = [_least(layer, n, SPACING) for n in ARC_SIZES]
+    bound = (1 - math.cos(SPACING)) ** 1.5 / ARC_SIZES**3
+    yield row("features_over_bound", smallest / bound, n=ARC_SIZES, at=SPACING)
     yield measurement("features_n_exponent", exponent(ARC_SIZES, smallest), -3.0, at=SPACING)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,7 +23,7 @@ from ntk_conditioning.claim_experiments.numerics import (
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.empirical import ntk, pair_angle
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors
+from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors, linear_factor
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning, conditioning_from_factor
 from ntk_conditioning.theory import liu2023relu as theory
@@ -33,7 +34,7 @@ PAIR = 0  # the pair whose deltas are compared
 NOISY, NOISY_WIDTHS, DRAWS = 2.5, (32, 64, 128), 8000  # radians; networks for each seed
 
 #: Close pairs: samples, their dimension, and angles.
-CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, np.geomspace(1e-7, 1.0, 15).tolist()
+CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, np.geomspace(1e-7, 1.0, 15)
 #: The samples by the angle between the first and the last.
 CLOSE_ROWS = {at: [*range(CLOSE_N - 1), CLOSE_N - 1 + k] for k, at in enumerate(CLOSE_ANGLES)}
 
@@ -51,28 +52,26 @@ def networks(setting: Setting) -> Measurements:
         x = _pairs(number)
         # networks share their weights, of which the deepest have millions
         deepest = network(number, D, depth=max(setting.depths), width=width, activation="linear")
-        for activation, depth in itertools.product(("linear", "relu"), setting.depths):
-            mlp = MLP((*deepest.weights[:depth], deepest.weights[-1]), activations.get(activation))
-            keys = {"activation": activation, "depth": depth, "width": width}
+        for name, depth in itertools.product(("linear", "relu"), setting.depths):
+            mlp = MLP((*deepest.weights[:depth], deepest.weights[-1]), activations.get(name))
+            keys = {"activation": name, "depth": depth, "width": width}
             measured.append(keys | _measured(mlp, x))
-    for (activation, depth), of_kind in pd.DataFrame(measured).groupby(["activation", "depth"]):
-        row = partial(measurement, activation=activation, depth=depth, d=D)
-        by_width = of_kind.groupby("width")
-        for name, printed, right in (
-            ("gradient_norm", depth + 1, math.sqrt(depth + 1)),
-            ("kernel", (depth + 1) ** 2, depth + 1),
-        ):
-            for width, value in by_width[name].agg(rms).items():
-                yield row(f"{activation}_{name}", value, printed, right, width=width)
-        for name in ("embedding_norm", "embedding_angle", "gradient_angle", "entries"):
-            power = exponent(setting.widths, by_width[name].agg(rms))
-            yield row(f"{activation}_{name}_exponent", power)
-        if activation == "relu":
+    for (name, depth), of_kind in pd.DataFrame(measured).groupby(["activation", "depth"]):
+        row = partial(measurement, activation=name, depth=depth, d=D)
+        by_width = of_kind.drop(columns="activation").groupby("width")
+        means = by_width.agg(rms)
+        at_width = partial(row, width=means.index)
+        norm, kernel = math.sqrt(depth + 1), depth + 1
+        yield at_width(f"{name}_gradient_norm", means["gradient_norm"], kernel, norm)
+        yield at_width(f"{name}_kernel", means["kernel"], kernel**2, kernel)
+        for quantity in ("embedding_norm", "embedding_angle", "gradient_angle", "entries"):
+            yield row(f"{name}_{quantity}_exponent", exponent(means.index, means[quantity]))
+        if name == "relu":
             angles = [theory.embedding_angle(ANGLES[PAIR], layer) for layer in range(depth + 2)]
             factors, at = 1 - np.array(angles) / np.pi, math.degrees(ANGLES[PAIR])
-            one_more, product = np.prod(factors), np.prod(factors[:depth])
-            for width, mean in by_width["delta_cosine"].mean().items():
-                yield row("delta_cosine", mean, one_more, product, width=width, at=at)
+            mean = by_width["delta_cosine"].mean()
+            printed, right = np.prod(factors), np.prod(factors[:depth])
+            yield at_width("delta_cosine", mean, printed, right, at=at)
 
 
 def _numbers(setting: Setting, copies: int) -> list[int]:
@@ -110,7 +109,7 @@ def _pairs(seed: int) -> Array:
     for angle in ANGLES:
         first, across = np.linalg.qr(rng.standard_normal((D, 2)))[0].T
         one, other = rng.uniform(0.5, 2.0, size=2)
-        rows += [one * first, other * (np.cos(angle) * first + np.sin(angle) * across)]
+        rows += [one * first, other * at_angle(first, across, angle)]
     return np.array(rows)
 
 
@@ -177,11 +176,11 @@ def close_pairs(setting: Setting) -> Measurements:
         kernel = infinite.ntk(x, depth=depth, activation="relu")
         yield from _resolved_kappas(kernel, row, largest=1e-2)
         pairs = torch.from_numpy(np.array([[first] * len(moving), moving]))
+        printed = theory.gradient_angle(CLOSE_ANGLES, depth) / CLOSE_ANGLES
         for width in setting.widths:
             mlp = network(seed, CLOSE_D, depth=depth, width=width, activation="relu")
-            for at, phi in zip(CLOSE_ANGLES, pair_angle(mlp, *pairs).tolist(), strict=True):
-                printed = float(theory.gradient_angle(at, depth)) / at
-                yield row("separation", phi / at, printed, at=at, width=width)
+            separation = pair_angle(mlp, *pairs).numpy() / CLOSE_ANGLES
+            yield row("separation", separation, printed, at=CLOSE_ANGLES, width=width)
             kernel, of_width = ntk(mlp, torch.from_numpy(x)).numpy(), partial(row, width=width)
             yield from _resolved_kappas(kernel, of_width, largest=0.05 / (width * depth))
 
@@ -242,26 +241,43 @@ def lemmas(setting: Setting) -> Measurements:
     """Measure the limits of Lemmas D.1 to D.3, and how fast D.3's off-diagonal entries fall."""
     for row, degrees in grid(at=(10.0, 60.0, 120.0)):
         theta = math.radians(degrees)
-        v1, v2 = np.array([2.0, 0.0]), np.array([math.cos(theta), math.sin(theta)])
-        limits = {
-            "lemma_d1": 0.5 - theta / (2 * math.pi),
-            "lemma_d2": 2 * ((math.pi - theta) * math.cos(theta) + math.sin(theta)) / math.pi,
-            "lemma_d3": (math.pi - theta) / math.pi,
-        }
-        off_diagonal = []
+        v = np.array([[2.0, 0.0], [math.cos(theta), math.sin(theta)]])
+        off_diagonal, both = [], (math.pi - theta) / math.pi
+        product = 2 * (both * math.cos(theta) + math.sin(theta) / math.pi)
         for q in UNITS:
             draws = []
             for number in _numbers(setting, 8):
                 rng = generator(number, "init")
                 w, u = rng.standard_normal((q, 2)), rng.standard_normal((4, q))
-                z1, z2 = w @ v1, w @ v2
-                both = (z1 >= 0) & (z2 >= 0)
-                product = 2 / q * np.maximum(z1, 0) @ np.maximum(z2, 0)
-                a = 2 / q * (u * both) @ u.T
+                z = w @ v.T
+                active = (z >= 0).all(axis=1)
+                a = 2 / q * (u * active) @ u.T
                 off = rms(a[~np.eye(4, dtype=bool)])
-                draws.append((both.mean(), product, np.trace(a) / 4, off))
-            *means, off = np.transpose(draws)
+                d2 = 2 / q * np.maximum(z, 0).prod(axis=1).sum()
+                draws.append((active.mean(), d2, np.trace(a) / 4, off))
+            d1, d2, d3, off = np.transpose(draws)
+            yield row("lemma_d1", d1.mean(), both / 2, width=q)
+            yield row("lemma_d2", d2.mean(), product, width=q)
+            yield row("lemma_d3", d3.mean(), both, width=q)
             off_diagonal.append(rms(off))
-            for (name, limit), values in zip(limits.items(), means, strict=True):
-                yield row(name, values.mean(), limit, width=q)
         yield row("lemma_d3_off_diagonal_exponent", exponent(UNITS, off_diagonal))
+
+
+def linear(setting: Setting) -> Measurements:
+    """Condition linear networks of finite width on orthonormal samples, n and d varied apart."""
+    logs: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    keys = {"at": (1, 16), "n": (8, 32), "width": setting.widths, "seed": setting.seeds}
+    for row, ratio, n, width, seed in grid(**keys):
+        d = ratio * n
+        x, _ = np.linalg.qr(generator(seed, "data").standard_normal((d, n)))
+        deepest = network(seed, d, depth=max(setting.depths), width=width, activation="linear")
+        for depth in setting.depths:
+            mlp = MLP((*deepest.weights[:depth], deepest.weights[-1]), deepest.activation)
+            kappa = np.linalg.cond(linear_factor(mlp, torch.from_numpy(x.T.copy())).numpy()) ** 2
+            yield row("linear_kappa_over_gram", kappa, depth=depth, d=d)
+            if width >= 8 * n * depth:
+                logs[seed, depth].append((n / width, math.log(kappa)))
+    for (seed, depth), values in logs.items():
+        if len(values) > 2:
+            power = exponent(*zip(*values, strict=True))
+            yield measurement("linear_log_kappa_exponent", power, depth=depth, seed=seed)
