@@ -9,7 +9,7 @@ from itertools import product
 from ntk_conditioning import tables
 from ntk_conditioning.files import sha256
 from ntk_conditioning.networks import activations
-from ntk_conditioning.transition.descent import descend
+from ntk_conditioning.transition.feedforward import descend
 from ntk_conditioning.transition.gradients import layer_angles
 from ntk_workflow import cli
 from ntk_workflow.checkpoints import Checkpoints

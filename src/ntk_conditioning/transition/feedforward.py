@@ -1,4 +1,4 @@
-"""Networks of one output in the parameterisation of liu2022transition, Eqs. (8) and (37).
+"""Networks of one output as in liu2022transition, Eqs. (8) and (37), and their gradient descent.
 
     z_l = W_l c_(l-1) / sqrt(m),   a_l = sigma(z_l),   l = 1, ..., L,   f = z_L,
 
@@ -10,14 +10,17 @@ of the input is 1/sqrt(d), and activations have no gain. An L-layer network has 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.linalg import matrix_norm, vector_norm
+from torch.nn.utils import parameters_to_vector
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 
@@ -133,3 +136,59 @@ def kernel_of_tangents(
     for layer, (c, delta) in enumerate(zip(inputs, deltas, strict=True), start=1):
         total += net.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
     return total
+
+
+@dataclass(frozen=True)
+class Descent:
+    """A network after a number of ``steps``, and its way there.
+
+    ``loss_before`` and ``loss_after`` are 1/2 sum (f - y)². ``kernel_change`` is
+    |K(w_T) - K(w_0)| / |K(w_0)| in the spectral norm, ``distance`` |w_T - w_0|.
+    """
+
+    steps: int
+    trained: FeedforwardNet
+    loss_before: float
+    loss_after: float
+    kernel_change: float
+    distance: float
+
+
+def descend(
+    net: FeedforwardNet, x: Tensor, y: Tensor, *, steps: Collection[int], step_size: float = 1.0
+) -> Iterator[Descent]:
+    """Yield the network after each of the numbers of ``steps`` on the loss 1/2 sum (f(x_i) - y_i)².
+
+    ``x`` is (n, d), ``y`` (n,). A step is ``step_size`` / lambda_max of the NTK at the weights
+    before it, which grows many times over where a network learns features. A linear network
+    descends with step sizes below 2.
+
+    Raises `UserError` if the loss overflows, or the network does not depend on its weights.
+    """
+    trained = net.with_weights([weight.clone() for weight in net.weights])
+    for number in range(max(steps) + 1):
+        inputs, deltas, f = tangents(trained, x)
+        error, ntk = f - y, kernel_of_tangents(trained, inputs, deltas)
+        loss = float(error @ error) / 2
+        if number == 0:
+            first_ntk, first_loss = ntk, loss
+        if not math.isfinite(loss) or not bool(torch.isfinite(ntk).all()):
+            raise UserError(
+                f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
+            )
+        if number in steps:
+            moved = parameters_to_vector(trained.weights) - parameters_to_vector(net.weights)
+            change = float(matrix_norm(ntk - first_ntk, 2)) / float(matrix_norm(first_ntk, 2))
+            copy = net.with_weights([weight.clone() for weight in trained.weights])
+            yield Descent(number, copy, first_loss, loss, change, float(vector_norm(moved)))
+        if number < max(steps):
+            largest = float(torch.linalg.eigvalsh(ntk)[-1])
+            if not largest > 0:
+                raise UserError(
+                    f"the NTK is 0 in step {number}: no neuron is active at any sample; give more "
+                    "width or another seed"
+                )
+            parts = zip(trained.weights, inputs, deltas, strict=True)
+            for layer, (weight, c, delta) in enumerate(parts, start=1):
+                step = step_size / largest * net.scale(layer)
+                weight.addmm_((error[:, None] * delta).T, c, alpha=-step)

@@ -49,7 +49,7 @@ def gradient_products(
     slope = net.activation.derivative
     within = x.new_empty(0, 0)  # of the neurons that feed the layer, the last of them first
     for layer in range(1, len(net.weights)):
-        scale, m, fed = net.scale(layer), sums[layer - 1].shape[1], len(within)
+        scale, fed = net.scale(layer), len(within)
         shared = scale**2 * (inputs[layer - 1] @ inputs2[layer - 1].T).squeeze()
         weight, weight2 = (each.weights[layer - 1][:, :fed] for each in (net, other or net))
         across = product(weight, within, scale)
@@ -57,12 +57,9 @@ def gradient_products(
         products.diagonal().add_(shared)
         s, s2 = slope(sums[layer - 1]), slope(sums2[layer - 1])  # (1, m) each
         if net.dense:
-            wider = x.new_empty(m + fed, m + fed)
-            wider[:m, :m] = s.T * products * s2
-            wider[:m, m:] = s.T * across
-            wider[m:, :m] = product(within, weight2.T, scale) * s2
-            wider[m:, m:] = within
-            within = wider
+            above = torch.cat([s.T * products * s2, s.T * across], dim=1)
+            below = torch.cat([product(within, weight2.T, scale) * s2, within], dim=1)
+            within = torch.cat([above, below])
         elif layer < len(net.weights) - 1:
             within = s.T * products * s2
         yield products
@@ -109,33 +106,26 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
                     f"neuron {int(torch.argmin(squared)) + 1} of hidden layer {layer} has gradient "
                     f"0 at sample {k}, and no angle; take an activation that does not vanish"
                 )
-            if len(products) > 1:
-                measured[layer].append((*_cosines(products, level), float(squared.max())))
-                if k == 1:
-                    norms[layer] = _norms(products, slopes[layer - 1])
+            pairs = len(products) * (len(products) - 1)
+            if not pairs:
+                continue
+            inverse, slope = squared.rsqrt(), slopes[layer - 1]
+            cosines = (products * inverse[:, None]).mul_(inverse).fill_diagonal_(1.0)
+            if k == 1:
+                jacobian = slope[:, None] * products * slope
+                norms[layer] = spectral_norm(cosines), spectral_norm(jacobian)
+            cosines = cosines.abs_().fill_diagonal_(0).flatten()
+            sums = cosines.sum(), cosines @ cosines, torch.count_nonzero(cosines > level)
+            mean, square, above = (float(total) / pairs for total in sums)
+            largest = float(cosines.max()), float(squared.max())
+            measured[layer].append((mean, square, above, *largest))
     angles = []
     for layer, values in measured.items():
-        mean, square, highest, above, largest = np.transpose(values)
+        mean, square, above, highest, largest = np.transpose(values)
         of_cosines = mean.mean(), math.sqrt(square.mean()), highest.max(), above.mean()
         numbers = map(float, (*of_cosines, *norms[layer], largest.max()))
         angles.append(LayerAngles(layer, net.hidden[layer - 1], net.fan_ins[layer - 1], *numbers))
     return angles
-
-
-def _cosines(products: Tensor, level: float) -> tuple[float, ...]:
-    """Return of all pairs the mean of |cos| and of cos², the largest, and the share above."""
-    inverse, pairs = products.diagonal().rsqrt(), len(products) * (len(products) - 1)
-    cosines = (products * inverse[:, None]).mul_(inverse).abs_().fill_diagonal_(0).flatten()
-    sums = cosines.sum(), cosines @ cosines, torch.count_nonzero(cosines > level)
-    mean, square, above = (float(total) / pairs for total in sums)
-    return mean, square, float(cosines.max()), above
-
-
-def _norms(products: Tensor, slopes: Tensor) -> tuple[float, float]:
-    """Return the norms of the matrix of cosines, and of the products of activations' gradients."""
-    lengths = products.diagonal().sqrt()
-    cosines = (products / lengths / lengths[:, None]).fill_diagonal_(1.0)
-    return spectral_norm(cosines), spectral_norm(slopes[:, None] * products * slopes)
 
 
 def spectral_norm(matrix: Tensor) -> float:

@@ -6,13 +6,13 @@ term 1/2 δ^T H(ξ) δ at weights w_0 + δ is f(w_0 + δ) - f(w_0) - grad f(w_0)
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 from scipy.sparse.linalg import ArpackNoConvergence
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.seeds import generator
@@ -37,7 +37,7 @@ class Expansion:
         """Take the network at its weights w_0, and a sample ``x`` (d,)."""
         self._net, self._x = net, x[None]
         self._free = len(net.weights) - (1 if last_fixed else 0)
-        self._start = torch.cat([weight.flatten() for weight in net.weights[: self._free]])
+        self._start = parameters_to_vector(net.weights[: self._free])
         self.size, self.origin = len(self._start), torch.zeros_like(self._start)
         self._at_start = self.value(self.origin)
         # Kept: each product with H then costs a backward pass through it, and no forward pass.
@@ -73,36 +73,24 @@ class Expansion:
         return torch.autograd.grad(self._slope @ v, self._at, retain_graph=True)[0]
 
 
-@dataclass(frozen=True, eq=False)
-class HessianNorm:
-    """The spectral norm |λ| of H, the eigenvector v (p,) of λ, and the residual |H v - λ v|.
+def hessian_norm(expansion: Expansion) -> tuple[float, float, Tensor]:
+    """Return the spectral norm |λ| of the Hessian H at w_0, |H v - λ v|, and its eigenvector v.
 
-    An eigenvalue of H lies within the residual of λ.
-    """
-
-    norm: float
-    residual: float
-    eigenvector: Tensor
-
-
-def hessian_norm(expansion: Expansion) -> HessianNorm:
-    """Return the spectral norm of the Hessian at w_0, by Lanczos' iterations.
-
+    By Lanczos' iterations, v (p,); an eigenvalue lies within the residual |H v - λ v| of λ.
     Raises `UserError` if they do not converge.
     """
     like = expansion.origin
     some = torch.ones_like(like) / math.sqrt(expansion.size)
     if not expansion.hessian_product(some).any():  # Lanczos starts with H v, which must not be 0
-        return HessianNorm(0.0, 0.0, some)
+        return 0.0, 0.0, some
     options = {"tol": TOLERANCE, "ncv": min(LANCZOS_VECTORS, expansion.size)}
     try:
         values, vectors = lanczos(expansion.hessian_product, like, **options)
     except ArpackNoConvergence as error:
         raise UserError(f"the Hessian's norm did not converge: {error}") from error
-    vector = torch.from_numpy(np.ascontiguousarray(vectors[:, 0])).to(like)
-    value = float(values[0])
+    value, vector = float(values[0]), torch.from_numpy(vectors[:, 0].copy()).to(like)
     residual = torch.linalg.vector_norm(expansion.hessian_product(vector) - value * vector)
-    return HessianNorm(abs(value), float(residual), vector)
+    return abs(value), float(residual), vector
 
 
 def largest_terms(
@@ -163,17 +151,18 @@ def linearity(
     rows: list[dict[str, float | None]] = [{"radius": radius} for radius in radii]
     for sample in x:
         whole, fixed = (Expansion(net, sample, last_fixed=last) for last in (False, True))
-        norm, norm_fixed = hessian_norm(whole), hessian_norm(fixed)
+        norm, residual, vector = hessian_norm(whole)
+        norm_fixed, _, vector_fixed = hessian_norm(fixed)
         for row, radius in zip(rows, radii, strict=True):
             rng = generator(seed, "batch")  # any stream but the initialisation's
             search = partial(largest_terms, radius=radius, directions=directions, generator=rng)
-            terms = search(whole, eigenvector=norm.eigenvector)
-            terms_fixed = search(fixed, eigenvector=norm_fixed.eigenvector)
+            terms = search(whole, eigenvector=vector)
+            terms_fixed = search(fixed, eigenvector=vector_fixed)
             bound, bound_fixed = _bounds(net, sample, radius)
             values = {
-                "hessian_norm": norm.norm,
-                "hessian_residual": norm.residual,
-                "hessian_norm_fixed": norm_fixed.norm,
+                "hessian_norm": norm,
+                "hessian_residual": residual,
+                "hessian_norm_fixed": norm_fixed,
                 "quadratic_term": max(terms.values()),
                 **{f"quadratic_{way}": term for way, term in terms.items()},
                 "quadratic_term_fixed": max(terms_fixed.values()),

@@ -144,7 +144,7 @@ def hessian(setting: Setting) -> Measurements:
         x = torch.from_numpy(on_sphere(rng, 1, d)[0])
         bend = second_slopes(sigma.slopes, (net.weights[0] @ x / math.sqrt(d)).numpy()) / d
         exact = np.abs(net.weights[1].numpy() * bend).max() / math.sqrt(width)
-        norm = hessian_norm(Expansion(net, x, last_fixed=True)).norm
+        norm, *_ = hessian_norm(Expansion(net, x, last_fixed=True))
         yield row("gaussian_hessian", norm, None, exact)
 
 
@@ -242,7 +242,7 @@ def theorem_4(setting: Setting) -> Measurements:
             net, x = _network(kind, width, name, seed)
             x *= 0.2  # so small that a ball of radius 4 is within a parabola's reach
             expansion = Expansion(net, x, last_fixed=True)
-            vector = hessian_norm(expansion).eigenvector
+            *_, vector = hessian_norm(expansion)
             search = partial(largest_terms, expansion, eigenvector=vector, directions=4)
             squared = layer_angles(net, x[None])[-1].gradient_max
             beta = theory.slope_bounds(net.activation)[1] * squared
