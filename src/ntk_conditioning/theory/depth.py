@@ -1,12 +1,9 @@
-"""What one layer and many do to conditioning, read off the dual activation.
+"""What one layer and many do to conditioning, read off the dual activation σ̂ with σ̂(1) = 1.
 
-With the dual σ̂ of an activation, σ̂(1) = 1, and χ = σ̂'(1), a hidden layer takes the cosine distance
-w of two samples to 1 - σ̂(1 - w), and adds to the NTK what it multiplies by σ̂'(1 - w). χ < 1 is the
-ordered phase, where all samples become one and kappa grows like χ^-L; χ > 1 the chaotic one, where
-they part and kappa tends to 1; χ = 1 is critical, and all changes are powers of L (Poole et al.
-2016; Schoenholz et al. 2017; Hayou, Doucet & Rousseau 2019, "Mean-field behaviour of neural tangent
-kernel for deep neural networks"; Xiao, Pennington & Schoenholz 2020, "Disentangling trainability
-and generalization in deep neural networks").
+With χ = σ̂'(1) < 1, the ordered phase, all samples become one and kappa grows like χ^-L; with χ > 1,
+the chaotic one, they part and kappa tends to 1; with χ = 1 all changes are powers of L (Poole et
+al. 2016; Schoenholz et al. 2017; Hayou, Doucet & Rousseau 2019; Xiao, Pennington & Schoenholz
+2020, "Disentangling trainability and generalization in deep neural networks").
 """
 
 import math

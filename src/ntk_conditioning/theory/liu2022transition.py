@@ -35,7 +35,10 @@ def slope_bounds(activation: Activation) -> tuple[float, float]:
 def assembly_bound(smoothness: float, radius: float, scale: float) -> float:
     """Return βR²/(2 s(m)), the bound of Theorem 1, Eq. (5), for weights v_i of ±1.
 
-    ``smoothness`` is β of the sub-models, or of v_i g_i with other weights; ``scale`` is s(m).
+    ``smoothness`` is β of the sub-models, or of v_i g_i with other weights; ``scale`` is s(m). The
+    bound of Theorem 4 on a pre-activation's term, with sqrt(m) for s(m), is max|w_i| times as
+    large: Eq. (19) prints R for R², which is what Eqs. (17) and (18) make. It needs normals that
+    are exactly orthogonal, Eq. (18). β is that of σ(z): where z is linear, sup|σ''| |grad z|².
     """
     return smoothness * radius**2 / (2 * scale)
 
@@ -49,12 +52,3 @@ def two_layer_smoothness(activation: Activation, input_norm: float, largest_weig
     first, second = slope_bounds(activation)
     bend = largest_weight * second * input_norm**2
     return (bend + math.hypot(bend, 2 * first * input_norm)) / 2
-
-
-def layer_bound(smoothness: float, radius: float, width: int, largest_weight: float) -> float:
-    """Return βR²/(2 sqrt(m)) max|w_i|, the bound of Theorem 4 on a pre-activation's quadratic term.
-
-    Eq. (19) prints R for R², which is what Eqs. (17) and (18) make. It needs normals that are
-    exactly orthogonal, Eq. (18). β is that of σ(z): where z is linear, sup|σ''| |grad z|².
-    """
-    return smoothness * radius * largest_weight / (2 * math.sqrt(width)) * radius

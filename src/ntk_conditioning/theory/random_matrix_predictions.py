@@ -1,16 +1,11 @@
 """Spectra of kernels of random samples on the sphere: a spike, and a free sum of laws.
 
 A kernel f(x · x') with f(1) = 1 of samples that are uniform on the sphere in d dimensions is a sum
-over degrees of spherical harmonics,
-
-    K = Σ_k c_k / N_k Y_k Y_kᵀ,   f(t) = Σ_k c_k P_k(t),   P_k(1) = 1,   Σ_k c_k = 1,
-
-with N_k harmonics of degree k in the columns of Y_k (Schoenberg 1942). Degree 0 is the constant:
-the spike. As n and d grow, the others are asymptotically free, each a law of Marchenko and Pastur
-with ratio n / N_k: near the identity for N_k >> n, and N_k eigenvalues n c_k / N_k for N_k << n (El
-Karoui 2010, "The spectrum of kernel random matrices", Theorem 2.1, for n ~ d; Ghorbani, Mei,
-Misiakiewicz & Montanari 2021, "Linearized two-layers neural networks in high dimension", for
-n ~ d^k). Sums of free laws add R-transforms, so that the bulk ends where
+over degrees of spherical harmonics, K = Σ_k c_k / N_k Y_k Y_kᵀ, with N_k of them in the columns of
+Y_k, f(t) = Σ_k c_k P_k(t) and P_k(1) = 1 (Schoenberg 1942). Degree 0 is the spike. The others are
+asymptotically free laws of Marchenko and Pastur with ratios n / N_k (El Karoui 2010, "The spectrum
+of kernel random matrices"; Ghorbani, Mei, Misiakiewicz & Montanari 2021, "Linearized two-layers
+neural networks in high dimension"), whose R-transforms add: the bulk ends where
 
     z(g) = 1/g + r + Σ_k c_k / (1 - c_k n g / N_k),   r = 1 - Σ_k c_k,
 

@@ -181,11 +181,11 @@ def _bounds(net: FeedforwardNet, x: Tensor, radius: float) -> tuple[float | None
     """
     if net.dense or net.activation.kinks:
         return None, None
-    weight, whole = float(net.weights[-1].abs().max()), None
+    weight, scale, whole = float(net.weights[-1].abs().max()), math.sqrt(net.hidden[-1]), None
     if len(net.hidden) == 1:
         norm = float(torch.linalg.vector_norm(x)) * net.scale(1)
         smoothness = theory.two_layer_smoothness(net.activation, norm, weight + radius)
-        whole = theory.assembly_bound(smoothness, radius, math.sqrt(net.hidden[0]))
+        whole = theory.assembly_bound(smoothness, radius, scale)
     *_, products = gradient_products(net, x)
     smoothness = theory.slope_bounds(net.activation)[1] * float(products.diagonal().max())
-    return whole, theory.layer_bound(smoothness, radius, net.hidden[-1], weight)
+    return whole, weight * theory.assembly_bound(smoothness, radius, scale)

@@ -71,17 +71,14 @@ class CorrelationMap:
 
     def __call__(self, rho: ArrayLike, depth: int = 1) -> Array:
         """Return σ̂^(L)(ρ), the correlations after ``depth`` layers."""
-        w = 1 - np.asarray(rho, dtype=np.float64)
-        for _ in range(depth):
-            w, _ = self.cosine_distances(w)
-        return np.asarray(1 - w)
+        return np.asarray(self.path(rho, depth)[-1])
 
-    def path(self, rho: ArrayLike) -> Array:
-        """Return ρ after 0, 1, … layers, until nothing changes or LAYERS are done."""
+    def path(self, rho: ArrayLike, depth: int = LAYERS) -> Array:
+        """Return ρ after 0, 1, … layers, until nothing changes or ``depth`` are done."""
         w = [1 - np.asarray(rho, dtype=np.float64)]
-        for _ in range(LAYERS):
+        for _ in range(depth):
             w.append(self.cosine_distances(w[-1])[0])
-            if np.abs(w[-1] - w[-2]).max() < SETTLED / 10:
+            if (np.abs(w[-1] - w[-2]) < SETTLED / 10).all():
                 break
         return np.asarray(1 - np.array(w))
 

@@ -249,7 +249,7 @@ def theorem_4(setting: Setting) -> Measurements:
             for radius in (0.25, 4.0):
                 term = max(search(radius, generator=generator(seed, "batch")).values())
                 weight = float(net.weights[-1].abs().max())
-                ratio = term / theory.layer_bound(beta, radius, width, weight)
+                ratio = term / (weight * theory.assembly_bound(beta, radius, math.sqrt(width)))
                 yield row(f"theorem_4_printed_{kind}", ratio * radius, at=radius)
                 yield row(f"theorem_4_{kind}", ratio, at=radius)
 
