@@ -102,7 +102,7 @@ def advise(
     units = units[units.any(axis=1)]
     place = DataPlace(name, units, min(block, len(units)))
     samples = place.draw(seed)
-    small = samples.z[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
+    small = samples.samples[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
     angle = infinite.min_angle(units, depth=0, activation="linear").angle
     with pool(threads) as workers:
         predict = partial(_predictions, place, 2 * math.sin(angle / 2) ** 2, depths, seed)

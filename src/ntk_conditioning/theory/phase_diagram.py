@@ -89,7 +89,7 @@ class DataPlace:
 
     def draw(self, seed: int) -> Draw:
         """Return the samples that a seed draws, over their norms."""
-        return Draw(sphere.unit_rows(self.x[self.rows(seed)]))
+        return sphere.over_norms(self.x[self.rows(seed)])
 
     def law(self, distances: Distances) -> Ends:
         """Return where the laws expect the spectrum of a kernel."""
@@ -110,7 +110,7 @@ def measure(
     gram = spike_and_bulk(w, error=draw.error)
     for depth, function in sorted(functions.items()):
         spectrum = spike_and_bulk(function(w), error=function.error(w, draw.error))
-        law, far = place.law(function), far_samples(function, n=len(draw.z), d=place.keys["d"])
+        law, far = place.law(function), far_samples(function, n=place.n, d=place.keys["d"])
         pair = function(w.min(keepdims=True)).item()
         smallest = min(law.low, pair)
         yield {

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from ntk_conditioning.networks.calculus import Array
 
@@ -15,37 +15,14 @@ ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Samples s √c u + √(1-c) z on the sphere, z (n, d) orthogonal to a direction u.
+    """Samples on the sphere (n, d), and the distances 1 - x_i · x_j of pairs i < j, row by row.
 
-    ``signs`` s (n,) are 1 if they are not given. Distances come from those of the z, so that close
-    samples keep their digits.
+    ``distances`` (n (n-1) / 2,) are right to ``error``.
     """
 
-    z: Array
-    c: float = 0.0
-    signs: Array | None = None
-
-    @property
-    def samples(self) -> Array:
-        """The samples, (n, d) without the direction u and (n, d + 1) with it."""
-        if self.c == 0:
-            return self.z
-        signs = np.ones(len(self.z)) if self.signs is None else self.signs
-        return np.column_stack([signs * math.sqrt(self.c), math.sqrt(1 - self.c) * self.z])
-
-    @cached_property
-    def distances(self) -> Array:
-        """1 - x_i · x_j of the pairs i < j, row by row, (n (n-1) / 2,)."""
-        pairs = np.triu_indices(len(self.z), 1)
-        w = (1 - self.c) * np.maximum(1 - (self.z @ self.z.T)[pairs], 0)
-        if self.signs is not None:
-            w += self.c * (1 - np.outer(self.signs, self.signs)[pairs])
-        return np.asarray(w)
-
-    @property
-    def error(self) -> float:
-        """A bound on the error of a distance."""
-        return ROUNDING * (1 - self.c if self.signs is None else 1.0)
+    samples: Array
+    distances: Array
+    error: float
 
 
 def effective_dimension(x: Array) -> float:
@@ -74,14 +51,30 @@ def draw(shape: str, parameter: float, rng: np.random.Generator, *, n: int, d: i
     ``uniform`` are uniform on the sphere. With c the ``parameter``, ``equicorrelated`` are
     √c u + √(1-c) z, z uniform, so that their cosines are c on average, and ``two_clusters`` the
     same with -u for half of them. ``power_law`` are Gaussian samples of norm 1 whose j-th feature
-    has a variance of j^(-parameter).
+    has a variance of j^(-parameter). Distances come from those of the z: close samples keep their
+    digits.
     """
     tilted = shape in ("equicorrelated", "two_clusters")
     z = rng.standard_normal((n, d - tilted))
     if shape == "power_law":
         z *= np.arange(1.0, d + 1) ** (-parameter / 2)
-    signs = np.where(np.arange(n) < n / 2, 1.0, -1.0) if shape == "two_clusters" else None
-    return Draw(unit_rows(z), parameter if tilted else 0.0, signs)
+    beside = over_norms(z)
+    if not tilted:
+        return beside
+    c, signs = parameter, np.ones(n)
+    if shape == "two_clusters":
+        signs[(n + 1) // 2 :] = -1
+    samples = np.column_stack([signs * math.sqrt(c), math.sqrt(1 - c) * beside.samples])
+    opposite = pdist(signs[:, None], "hamming")
+    distances = (1 - c) * beside.distances + 2 * c * opposite
+    return Draw(samples, distances, beside.error * (1.0 if opposite.any() else 1 - c))
+
+
+def over_norms(x: Array) -> Draw:
+    """Return samples (n, d) over their norms."""
+    units = unit_rows(x)
+    cosines = (units @ units.T)[np.triu_indices(len(x), 1)]
+    return Draw(units, np.maximum(1 - cosines, 0), ROUNDING)
 
 
 def unit_rows(x: Array) -> Array:
