@@ -151,8 +151,10 @@ def test_a_kernel_is_conditioned_with_one_factor_beside_it():
 
 def test_angles_between_neurons_are_those_of_the_processor(device):
     def angles(where):
-        options = {"activation": "tanh", "generator": np.random.default_rng(3), "device": where}
-        return layer_angles(draw_network(D, [30, 20, 30], **options), X[:3].to(where))
+        rng = np.random.default_rng(3)
+        net = draw_network(D, [30, 20, 30], activation="tanh", generator=rng)
+        net = net.with_weights([weight.to(where) for weight in net.weights])
+        return layer_angles(net, X[:3].to(where))
 
     for expected, found in zip(angles("cpu"), angles(device), strict=True):
         assert found.cos_mean == pytest.approx(expected.cos_mean, rel=1e-10, abs=1e-15)

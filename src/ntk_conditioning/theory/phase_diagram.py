@@ -5,7 +5,7 @@ of random samples from their distribution, of real ones from the mean cosine, th
 and the variances of what is orthogonal to the mean.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import product
@@ -18,15 +18,11 @@ from ntk_conditioning.kernels.interpolated_kernels import Distances, Table
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spikes import spike_and_bulk
+from ntk_conditioning.theory import random_matrix_predictions as predictions
 from ntk_conditioning.theory import sphere
 from ntk_conditioning.theory.depth import close_gain, far_samples
 from ntk_conditioning.theory.elliptical_inputs import elliptical, power_law
-from ntk_conditioning.theory.random_matrix_predictions import (
-    Ends,
-    equicorrelated,
-    two_clusters,
-    uniform,
-)
+from ntk_conditioning.theory.random_matrix_predictions import Ends
 from ntk_conditioning.theory.sphere import Draw
 
 #: The shape of real data.
@@ -55,9 +51,8 @@ class RandomPlace:
     def law(self, distances: Distances) -> Ends:
         """Return where the laws expect the spectrum of a kernel."""
         if self.shape == "uniform":
-            return uniform(distances, n=self.n, d=self.d)
-        laws = {"equicorrelated": equicorrelated, "two_clusters": two_clusters}
-        law = laws.get(self.shape, power_law)
+            return predictions.uniform(distances, n=self.n, d=self.d)
+        law: Callable[..., Ends] = getattr(predictions, self.shape, power_law)
         return law(distances, self.parameter, n=self.n, d=self.d)
 
 
@@ -97,12 +92,11 @@ class DataPlace:
         return elliptical(distances, variances, c=c, n=self.n)
 
 
+Place = RandomPlace | DataPlace
+
+
 def measure(
-    place: RandomPlace | DataPlace,
-    activation: Activation,
-    functions: Mapping[int, Table],
-    *,
-    seed: int,
+    place: Place, activation: Activation, functions: Mapping[int, Table], *, seed: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns of the table `phase` for the depths of the kernels' ``functions``."""
     draw = place.draw(seed)
@@ -154,7 +148,8 @@ def law_grid(
 
 def laws(distances: Distances, c: float, *, n: int, d: int) -> dict[str, Any]:
     """Return the columns of the table `phase_laws` for equicorrelated samples."""
-    ends = equicorrelated(distances, c, n=n, d=d) if c else uniform(distances, n=n, d=d)
+    shape = "equicorrelated" if c else "uniform"
+    ends = RandomPlace(shape=shape, parameter=c, n=n, d=d).law(distances)
     eigenvalues = {"lambda_max": ends.largest, "bulk_max": ends.high, "lambda_min": ends.low}
     kappa = ends.kappa if ends.low > 0 else None
     return {"n": n, "d": d, "c": c, **eigenvalues, "kappa": kappa}

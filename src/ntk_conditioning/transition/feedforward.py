@@ -64,21 +64,16 @@ def draw_network(
     activation: Activation | str,
     generator: np.random.Generator,
     dense: bool = False,
-    device: torch.device | str = "cpu",
 ) -> FeedforwardNet:
-    """Return a network on ``d`` inputs with weights from N(0, 1), in float64.
-
-    NumPy draws them layer by layer, so that a seed gives the same network on every device.
+    """Return a network on ``d`` inputs with weights from N(0, 1), in float64 on the CPU.
 
     >>> model = draw_network(3, [4, 5], activation="tanh", generator=np.random.default_rng(0))
     >>> [tuple(weight.shape) for weight in model.weights], model.fan_ins
     ([(4, 3), (5, 4), (1, 5)], (3, 4, 5))
     """
     fan_ins = (*accumulate(hidden, initial=d),) if dense else (d, *hidden)
-    weights = tuple(
-        torch.from_numpy(generator.standard_normal((rows, columns))).to(device)
-        for rows, columns in zip([*hidden, 1], fan_ins, strict=True)
-    )
+    shapes = zip([*hidden, 1], fan_ins, strict=True)
+    weights = tuple(torch.from_numpy(generator.standard_normal(shape)) for shape in shapes)
     return FeedforwardNet(weights, fan_ins, activations.get(activation), dense)
 
 

@@ -184,9 +184,8 @@ def slow_convergence(setting: Setting) -> Measurements:
         path = layer.path(np.linspace(-1, 1, STEPS_OF_RHO)).min(axis=1)
         counts = np.argmax(path >= 1 - EPSILONS[:, None], axis=1)
         near = np.log(2 / EPSILONS) / -np.log1p(-EPSILONS * layer.mu / 2)
-        yield row(
-            "lemma_36_layers", counts / np.ceil(np.maximum(near, 1 / layer.a0**2)), at=EPSILONS
-        )
+        promised = np.ceil(np.maximum(near, 1 / layer.a0**2))
+        yield row("lemma_36_layers", counts / promised, at=EPSILONS)
         power = exponent(1 / EPSILONS[2:], counts[2:])
         yield row("layers_to_one_exponent", power, 1.0, 0.5 if sigma.kinks else 1.0)
 

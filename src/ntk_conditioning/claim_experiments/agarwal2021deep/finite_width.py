@@ -51,7 +51,7 @@ def decay(setting: Setting) -> Measurements:
         square = 1 / (mu * (2 - mu))
         mean = series.coefficients[2] ** 2 / series.square / mu * square
         for row, width, seed in grid(activation=name, width=WIDTHS, seed=setting.seeds):
-            paths = _paths(name, width, seed, networks=2, scale=scale)
+            paths = _paths(name, width, seed, LAYERS, networks=2, scale=scale, start=START)
             deep = paths[SETTLED:]
             signs, size = 2 / math.pi * np.arcsin(deep), math.sqrt(2 / math.pi * square)
             yield row(f"{kind}_mean", width * deep.mean(), 0.0, mean)
@@ -74,7 +74,7 @@ def scaling(setting: Setting) -> Measurements:
     for name, norm in KINDS.values():
         row = partial(measurement, activation=name, depth=LAYERS, width=width)
         for statement, scale in (("printed", norm / math.sqrt(width)), ("proof", norm)):
-            last = _paths(name, width, setting.seeds[0], scale=scale)[-1]
+            last = _paths(name, width, setting.seeds[0], LAYERS, scale=scale, start=START)[-1]
             yield row(f"equation_3_{statement}", np.abs(last).mean())
 
 
@@ -116,14 +116,7 @@ def narrow(setting: Setting) -> Measurements:
 
 
 def _paths(
-    name: str,
-    width: int,
-    seed: int,
-    layers: int = LAYERS,
-    *,
-    networks: int = 0,
-    scale: float = 1.0,
-    start: float = START,
+    name: str, width: int, seed: int, layers: int, *, networks: int = 0, scale: float, start: float
 ) -> Array:
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation.
 
@@ -156,9 +149,8 @@ def kernel_distance(setting: Setting) -> Measurements:
             phi = embeddings(mlp, torch.from_numpy(x)).numpy()
             distances.append(np.abs(phi @ phi.T - limit(gram, depth)).max())
         by_depth = np.reshape(distances, (-1, len(depths)))
-        yield row(
-            "kernel_distance_exponent", exponent(setting.widths, by_depth), -0.5, depth=depths
-        )
+        power = exponent(setting.widths, by_depth)
+        yield row("kernel_distance_exponent", power, -0.5, depth=depths)
         growth = exponent(np.exp(depths), by_depth.mean(axis=0))
         yield row("kernel_distance_growth", math.exp(growth), 2.0)
 
