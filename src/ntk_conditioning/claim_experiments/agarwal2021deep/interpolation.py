@@ -6,6 +6,7 @@ from means over one correlation t, by Gauss and Jacobi's rule.
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import special, stats
@@ -67,39 +68,37 @@ def excess_risk(setting: Setting) -> Measurements:
     εᵀCε of the noise alone.
     """
     layer, excesses = CorrelationMap(ACTIVATION), []
-    for row, n in grid(activation=ACTIVATION, n=SIZES, d=D):
-        deep = interpolation_depth(n**2, layer.mu)
-        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, deep)[1]
-        yield row("interpolation_bound_over_zero", bound, depth=deep)
-        of_noise = []
-        for depth in (deep, 1, 8):
+    for n in SIZES:
+        deep, of_noise = interpolation_depth(n**2, layer.mu), []
+        keys: dict[str, Any] = {"activation": ACTIVATION, "n": n, "d": D}
+        for row, depth, seed in grid(**keys, depth=(deep, 1, 8), seed=setting.seeds):
             eigenvalues = _operator_eigenvalues(layer, depth)
             norm, slope = eigenvalues.max(), eigenvalues[1]
-            for seed in setting.seeds:
-                keys = {"depth": depth, "seed": seed}
-                rng = generator(seed, "data")
-                x, fresh = (on_sphere(rng, count, D) for count in (n, TESTS))
-                noise, fresh_noise = (rng.choice([-NOISE, NOISE], count) for count in (n, TESTS))
-                v, fresh_v = (SIGNAL * math.sqrt(D) * samples[:, 0] for samples in (x, fresh))
-                gram = x @ x.T
-                np.fill_diagonal(gram, 1.0)
-                kernel = layer(gram, depth)
-                weights = np.linalg.solve(kernel, np.column_stack([v, noise]))
-                answers = layer(np.clip(fresh @ x.T, -1, 1), depth) @ weights
-                missed, spoilt = answers[:, 0] - fresh_v, answers[:, 1]
-                vbv, ece, zero = (np.mean(errors**2) for errors in (missed, spoilt, fresh_v))
-                over_zero = np.mean((missed + spoilt) ** 2) / zero
-                if depth == deep:
-                    of_noise.append(ece)
-                    yield row("interpolation_excess_noise", ece, 0.0, **keys)
-                    yield row("interpolation_over_zero", over_zero, **keys)
-                    continue
-                excess = np.mean((missed + spoilt - fresh_noise) ** 2 - fresh_noise**2)
-                noise_bound = norm * n * NOISE**2 / np.linalg.eigvalsh(kernel)[0]
-                yield row("less_deep_over_zero", over_zero, **keys)
-                yield row("lemma_55_over_bound", excess / (2 * (vbv + ece)), **keys)
-                yield row("equation_25_over_bound", vbv / (norm * zero / slope), **keys)
-                yield row("equation_26_over_bound", ece / noise_bound, **keys)
+            rng = generator(seed, "data")
+            x, fresh = (on_sphere(rng, count, D) for count in (n, TESTS))
+            noise, fresh_noise = (rng.choice([-NOISE, NOISE], count) for count in (n, TESTS))
+            v, fresh_v = (SIGNAL * math.sqrt(D) * samples[:, 0] for samples in (x, fresh))
+            gram = x @ x.T
+            np.fill_diagonal(gram, 1.0)
+            kernel = layer(gram, depth)
+            weights = np.linalg.solve(kernel, np.column_stack([v, noise]))
+            answers = layer(np.clip(fresh @ x.T, -1, 1), depth) @ weights
+            missed, spoilt = answers[:, 0] - fresh_v, answers[:, 1]
+            vbv, ece, zero = (np.mean(errors**2) for errors in (missed, spoilt, fresh_v))
+            over_zero = np.mean((missed + spoilt) ** 2) / zero
+            if depth == deep:
+                of_noise.append(ece)
+                yield row("interpolation_excess_noise", ece, 0.0)
+                yield row("interpolation_over_zero", over_zero)
+                continue
+            excess = np.mean((missed + spoilt - fresh_noise) ** 2 - fresh_noise**2)
+            noise_bound = norm * n * NOISE**2 / np.linalg.eigvalsh(kernel)[0]
+            yield row("less_deep_over_zero", over_zero)
+            yield row("lemma_55_over_bound", excess / (2 * (vbv + ece)))
+            yield row("equation_25_over_bound", vbv / (norm * zero / slope))
+            yield row("equation_26_over_bound", ece / noise_bound)
+        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, deep)[1]
+        yield measurement("interpolation_bound_over_zero", bound, depth=deep, **keys)
         excesses.append(np.mean(of_noise))
     power = exponent(SIZES, excesses)
     yield measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)

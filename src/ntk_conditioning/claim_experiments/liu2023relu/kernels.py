@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 from scipy.optimize import brentq
 
@@ -26,7 +25,7 @@ from ntk_conditioning.theory.sphere import unit_rows
 GRID = np.concatenate([np.geomspace(1e-9, 1e-3, 61), np.linspace(1e-3, math.pi, 2001)[1:-1]])
 LAYERS = 20_000
 STARTS = (0.1, 1.0, 3.0)
-INPUT_ANGLES = np.radians(np.linspace(0.05, 179.95, 3599))
+FAR = np.radians(np.arange(60, 180, 0.05))
 DEEP, APART = (100, 1_000, 10_000), (10.0, 60.0, 90.0)
 SAMPLES = 10
 UNEQUAL = 3.0  # ratio of two samples' norms
@@ -63,25 +62,20 @@ def embedding_expansion(setting: Setting) -> Measurements:
 
 def observations(setting: Setting) -> Measurements:
     """Measure up to which input angle Figure 1's observations hold, in degrees."""
-    far = math.radians(60) <= INPUT_ANGLES
     for row, depth in grid(depth=range(1, max(setting.depths) + 1)):
-        least = float(theory.gradient_angle(INPUT_ANGLES[far], depth).min())
+        least = np.degrees(theory.gradient_angle(FAR, depth)).min()
         yield row("separation_up_to", _up_to(0, depth), 60.0)
         yield row("deeper_separates_up_to", _up_to(depth, depth + 1), 60.0)
-        yield row("far_apart_min", math.degrees(least), 60.0)
+        yield row("far_apart_min", least, 60.0)
 
 
 def _up_to(low: int, high: int) -> float:
-    """Return the input angle (degrees) at which two depths' gradient angles cross, or 180."""
+    """Return the input angle (degrees) at which two depths' gradient angles cross."""
 
-    def gain(theta: ArrayLike) -> Array:
-        return theory.gradient_angle(theta, high) - theory.gradient_angle(theta, low)
+    def gain(theta: float) -> float:
+        return float(theory.gradient_angle(theta, high) - theory.gradient_angle(theta, low))
 
-    coarse = INPUT_ANGLES[::20]
-    lost = np.flatnonzero(gain(coarse) <= 0)
-    if not len(lost) or lost[0] == 0:
-        return 0.0 if len(lost) else 180.0
-    return math.degrees(brentq(gain, coarse[lost[0] - 1], coarse[lost[0]], xtol=1e-12))
+    return math.degrees(brentq(gain, *np.radians((1, 150)), xtol=1e-12))
 
 
 def gradient_expansion(setting: Setting) -> Measurements:

@@ -88,18 +88,17 @@ def _measured(mlp: MLP, x: Array) -> dict[str, float]:
     norms, entries = np.linalg.norm(x, axis=1), np.diag(k, 1)[::2]
     theta = ANGLES if linear else theory.embedding_angle(ANGLES, depth)
     phi = ANGLES if linear else theory.gradient_angle(ANGLES, depth)
-    quantities = {
+    one, other = factors.deltas[0].numpy()[2 * PAIR : 2 * PAIR + 2]
+    whole = np.linalg.norm(k) / np.linalg.norm(x @ x.T)
+    return {
         "embedding_norm": rms(np.linalg.norm(embedding, axis=1) / norms - 1),
         "embedding_angle": rms(_angles(embedding @ embedding.T) - theta),
         "gradient_angle": rms(_angles(k) - phi),
         "gradient_norm": rms(np.sqrt(np.diag(k)) / norms),
         "entries": rms(entries / (depth + 1) / (norms[::2] * norms[1::2]) - np.cos(phi)),
+        "kernel": float(whole) if linear else rms(np.diag(k) / norms**2),
+        "delta_cosine": float(one @ other / np.linalg.norm(one) / np.linalg.norm(other)),
     }
-    if linear:
-        return quantities | {"kernel": float(np.linalg.norm(k) / np.linalg.norm(x @ x.T))}
-    one, other = factors.deltas[0].numpy()[2 * PAIR : 2 * PAIR + 2]
-    cosine = float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
-    return quantities | {"kernel": rms(np.diag(k) / norms**2), "delta_cosine": cosine}
 
 
 def _pairs(seed: int) -> Array:
