@@ -70,12 +70,13 @@ def observations(setting: Setting) -> Measurements:
 
 
 def _up_to(low: int, high: int) -> float:
-    """Return the input angle (degrees) at which two depths' gradient angles cross."""
+    """Return the input angle (degrees) at which two depths' gradient angles cross, or 180."""
 
     def gain(theta: float) -> float:
         return float(theory.gradient_angle(theta, high) - theory.gradient_angle(theta, low))
 
-    return math.degrees(brentq(gain, *np.radians((1, 150)), xtol=1e-12))
+    near, far = np.radians((1, 179))
+    return math.degrees(brentq(gain, near, far, xtol=1e-12)) if gain(far) < 0 else 180.0
 
 
 def gradient_expansion(setting: Setting) -> Measurements:
