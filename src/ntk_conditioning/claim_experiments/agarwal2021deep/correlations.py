@@ -216,19 +216,18 @@ def schoenberg(setting: Setting) -> Measurements:
 
 def neural_tangent(setting: Setting) -> Measurements:
     """Measure the NTK of two samples beside Eq. (7), which takes a layer's slope where it ends."""
-    names, rhos = ("normalized_relu", "relu", "erf"), (-0.5, 0.3, 0.9)
+    names, rho = ("normalized_relu", "relu", "erf"), np.array([-0.5, 0.3, 0.9])
+    x = np.transpose([[1.0, *rho], [0.0, *np.sqrt(1 - rho**2)]])
     for row, name, depth in grid(activation=names, depth=sorted(setting.depths)[:3]):
         layer = CorrelationMap(name)
-        for rho in rhos:
-            x = np.array([[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
-            kernel = infinite.ntk(x, depth=depth, activation=name)
-            after = np.array([float(layer(rho, h)) for h in range(depth + 2)])
-            slopes = layer.slope(after)
-            printed, right = (
-                sum(after[h] * np.prod(slopes[h + late : depth + late]) for h in range(depth + 1))
-                for late in (1, 0)
-            )
-            yield row("ntk", kernel[0, 1], printed, right, at=rho)
+        kernel = infinite.ntk(x, depth=depth, activation=name)
+        after = np.array([layer(rho, h) for h in range(depth + 2)])
+        slopes = layer.slope(after)
+        printed, right = (
+            sum(after[h] * slopes[h + late : depth + late].prod(axis=0) for h in range(depth + 1))
+            for late in (1, 0)
+        )
+        yield row("ntk", kernel[0, 1:], printed, right, at=rho)
         yield row("ntk_diagonal", kernel[0, 0], sum(layer.slope_at_one ** np.arange(depth + 1)))
 
 

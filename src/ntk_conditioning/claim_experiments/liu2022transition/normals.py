@@ -205,14 +205,13 @@ def equation_24(setting: Setting) -> Measurements:
     widths = (WIDTHS[0], WIDTHS[2])
     for row, name, seed, width in grid(activation=ACTIVATIONS, seed=setting.seeds, width=widths):
         net, x = network((width,) * 3, name, seed)
-        inputs, sums = layers(net, x[None])
-        total, hidden = 0.0, zip(angles((width,) * 3, name, seed), inputs, sums, strict=False)
-        for layer, (measured, alpha, z) in enumerate(hidden, start=1):
-            slopes = net.activation.derivative(z[0])
+        (inputs, sums), total = layers(net, x[None]), 0.0
+        for layer, of_layer in enumerate(angles((width,) * 3, name, seed), start=1):
+            slopes = net.activation.derivative(sums[layer - 1][0])
             through = net.scale(layer) * slopes[:, None] * net.weights[layer - 1]
-            by_weights = float(slopes.abs().max() ** 2 * alpha.square().mean())
+            by_weights = float(slopes.abs().max() ** 2 * inputs[layer - 1].square().mean())
             total = by_weights + float(torch.linalg.matrix_norm(through, 2)) ** 2 * total
-            yield row("equation_24", measured.jacobian_norm / total, depth=layer)
+            yield row("equation_24", of_layer.jacobian_norm / total, depth=layer)
 
 
 def equation_26(setting: Setting) -> Measurements:

@@ -136,7 +136,9 @@ def two_samples(setting: Setting) -> Measurements:
     degrees = np.array([10, 30, 45, 60, 66, 70, 80, 95, 100, 110, 130, 150, 170])
     for ratio, name in ((1.0, "pair_kappa"), (UNEQUAL, "pair_kappa_unequal")):
         for at in (1e-1, 1e-2, 1e-4, 1e-6, *np.radians(degrees)):
-            kappas = np.array([_kappa(at, depth, ratio) for depth in (0, *depths)])
+            x = [[1.0, 0.0], [ratio * math.cos(at), ratio * math.sin(at)]]
+            kernels = [infinite.ntk(x, depth=depth, activation="relu") for depth in (0, *depths)]
+            kappas = np.linalg.cond(kernels)
             row = partial(measurement, depth=depths, n=2, at=math.degrees(at))
             yield row(f"{name}_over_gram", kappas[1:] / kappas[0])
             yield row(f"{name}_step", kappas[1:] / kappas[:-1])
@@ -148,12 +150,6 @@ def two_samples(setting: Setting) -> Measurements:
         yield row("pair_window_from", _up_to(0, depth))
         edge = brentq(beyond, *np.radians((90.1, 160)), args=(depth,), xtol=1e-12)
         yield row("pair_window_to", math.degrees(edge))
-
-
-def _kappa(angle: float, depth: int, ratio: float) -> float:
-    """Return kappa of the kernel of two samples, one ``ratio`` times as long as the other."""
-    x = np.array([[1.0, 0.0], [ratio * math.cos(angle), ratio * math.sin(angle)]])
-    return float(np.linalg.cond(infinite.ntk(x, depth=depth, activation="relu")))
 
 
 def eigenvalues(setting: Setting) -> Measurements:
