@@ -115,7 +115,7 @@ def measure(
             "mean_cosine": 1 - float(w.mean()),
             "effective_dimension": sphere.effective_dimension(draw.samples),
             "closest": float(w.min()),
-            **{name: value for name, value in vars(spectrum).items() if name != "n"},
+            **vars(spectrum),
             "gram_kappa": gram.kappa,
             "gram_bulk_kappa": gram.bulk_kappa,
             "pair_bound": pair,
