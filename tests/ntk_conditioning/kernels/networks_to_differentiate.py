@@ -194,3 +194,7 @@ def vision_transformer(*, batch_first=True):
         mlp=nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8)),
         head=nn.Linear(8, 3),
     )
+
+
+#: What yields networks, by their layers and what they do with weights.
+NETWORKS = [convolutions, normalisations, own_weights, transformers]

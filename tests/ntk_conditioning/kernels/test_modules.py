@@ -1,5 +1,7 @@
 """The kernel of any module is the product of its Jacobians, whatever its layers and the memory."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from ntk_conditioning import ntk
 from ntk_conditioning.kernels import empirical
@@ -15,14 +18,13 @@ from ntk_conditioning.networks.architectures import MODELS
 from ntk_conditioning.networks.modules import make_network
 from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
+    NETWORKS,
     OfFunction,
     assert_right,
     convolutions,
     jacobian,
     kernel,
     normalisations,
-    own_weights,
-    transformers,
     vision_transformer,
     with_statistics,
 )
@@ -36,9 +38,9 @@ pytestmark = pytest.mark.usefixtures("double")
 
 
 def assert_is_product_of_jacobians(
-    model, x, *, outputs=OUTPUTS, memories=(None, 200_000), names=None, **options
+    model, x, x2=None, *, outputs=OUTPUTS, memories=(None, 200_000), names=None, **options
 ):
-    x2 = tuple(t[:3].flip(0) for t in x)
+    x2 = x2 or tuple(t[:3].flip(0) for t in x)
     j, j2 = jacobian(model, x, names), jacobian(model, x2, names)
     for output in outputs:
         if output == 1 and j.shape[1] == 1:
@@ -52,38 +54,21 @@ def assert_is_product_of_jacobians(
             assert (k - between).abs().max() <= REL * expected.abs().max()
 
 
-@pytest.mark.parametrize("networks", [convolutions, normalisations], ids=lambda f: f.__name__)
-def test_layers(networks, caplog):
+@pytest.mark.parametrize("networks", NETWORKS)
+def test_layers_and_uses_of_weights(networks, caplog):
     for name, model, x in networks():
-        assert_is_product_of_jacobians(model, x, outputs=["full"])
+        few = networks in (convolutions, normalisations)
+        assert_is_product_of_jacobians(model, x, outputs=["full"] if few else OUTPUTS)
         assert not caplog.records, name  # nothing is slow
-
-
-@pytest.mark.parametrize("networks", [own_weights, transformers], ids=lambda f: f.__name__)
-def test_uses_of_weights(networks, caplog):
-    for name, model, x in networks():
-        assert_is_product_of_jacobians(model, x)
-        assert not caplog.records, name
 
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - {"mlp"}))
 def test_the_networks_of_the_experiments(name, caplog):
-    model = make_network(
-        name,
-        np.random.default_rng(0),
-        d=3 * 8 * 8,
-        image=(8, 8, 3),
-        depth=8 if MODELS[name].family == "resnet" else 2,
-        width=4,
-        activation=activations.get("tanh"),
-        outputs=2,
-        dtype=torch.float64,
-    )
-    x = torch.randn(3, 3, 8, 8)
-    with_statistics(model)
-    for memory in (None, 200_000):
-        k = ntk(model, x, outputs="full", memory=memory)
-        assert_right(k, model, x, outputs="full")
+    depth = 8 if MODELS[name].family == "resnet" else 2
+    sizes = {"d": 3 * 8 * 8, "image": (8, 8, 3), "depth": depth, "width": 4, "outputs": 2}
+    options = {"activation": activations.get("tanh"), "dtype": torch.float64}
+    model = with_statistics(make_network(name, np.random.default_rng(0), **sizes, **options))
+    assert_is_product_of_jacobians(model, (torch.randn(3, 3, 8, 8),), outputs=["full"])
     assert not caplog.records
 
 
@@ -107,15 +92,10 @@ def test_any_network_in_panels_of_any_size(widths, kind, n, n2, memory, tile, ou
         before = width
     shape = {"linear": (3,), "sequence": (2, 3), "convolution": (3, 3)}[kind]
     model = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2))
-    x, x2 = torch.randn(n, *shape), torch.randn(n2, *shape)
-    model(x)
-    j, j2 = jacobian(model, (x,)), jacobian(model, (x2,))
-    options = {"outputs": outputs, "memory": memory, "tile": tile}
-    k = ntk(model, x, **options)
-    assert torch.equal(k, k.T)
-    for made, other in ((k, j), (ntk(model, x, x2, **options), j2)):
-        expected = kernel(j, other, outputs)
-        assert (made - expected).abs().max() <= REL * (expected.abs().max() + 1)
+    samples = (torch.randn(n, *shape),), (torch.randn(n2, *shape),)
+    model(*samples[0])
+    options = {"outputs": [outputs], "memories": [memory], "tile": tile}
+    assert_is_product_of_jacobians(model, *samples, **options)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +117,8 @@ def test_parameters_are_selected_by_names_patterns_and_tests(selection, names):
 class Sign(torch.autograd.Function):
     """A function that `torch.func` does not know."""
 
-    @staticmethod
-    def forward(context, w):
-        return w.sign()
-
-    @staticmethod
-    def backward(context, delta):
-        return delta
+    forward = staticmethod(lambda context, w: w.sign())
+    backward = staticmethod(lambda context, delta: delta)
 
 
 def by_branch(m, x):
@@ -171,9 +146,56 @@ def test_what_vmap_cannot_is_differentiated_sample_by_sample_and_the_log_says_so
     x[-1] *= -1
     # batches of one sample each: the outputs of others would depend on the first's branch
     assert_right(ntk(model, x, memory=1), model, x)
-    (line,) = [record.getMessage() for record in caplog.records]
+    (line,) = caplog.messages
     assert "one by one" in line
     assert reason in line
+
+
+def layers(inputs=3):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(inputs, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def embedded(embedding=nn.Embedding, **options):
+    """Return a network of tokens, with the same weights whatever the options are."""
+    torch.manual_seed(0)
+    first = embedding(5, 3, **options)
+    return nn.Sequential(first, nn.Flatten(), layers(6 if embedding is nn.Embedding else 3))
+
+
+def checkpointed(m, x):
+    return checkpoint(m.layers[1:], m.layers[0](x), use_reentrant=False)
+
+
+X = torch.linspace(-1, 1, 15, dtype=torch.float64).view(5, 3).sin()
+TOKENS = torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
+SUMS, MEANS = (partial(embedded, nn.EmbeddingBag, mode=mode) for mode in ("sum", "mean"))
+HYPOTENUSE = OfFunction(lambda m, x: torch.hypot(x, m.t), t=torch.tensor(3.0, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("model", "plain", "x"),
+    [
+        (SUMS, SUMS, TOKENS),
+        (MEANS, MEANS, TOKENS),
+        (partial(SUMS, sparse=True), SUMS, TOKENS),
+        (partial(MEANS, sparse=True), MEANS, TOKENS),
+        (partial(embedded, sparse=True), embedded, TOKENS),
+        (lambda: HYPOTENUSE, lambda: HYPOTENUSE, torch.tensor([[4.0], [0.0]]).double()),
+        (lambda: OfFunction(checkpointed, layers=layers()), layers, X),
+        (lambda: torch.jit.script(layers()), layers, X),
+        (lambda: torch.jit.trace(layers(), X[:2]), layers, X),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_modules_of_other_kinds_have_the_kernel_of_plain_ones(model, plain, x):
+    assert_right(ntk(model(), x, outputs="full"), plain(), x, outputs="full")
+
+
+def test_autocast_does_not_reach_the_kernel():
+    with torch.autocast("cpu", torch.bfloat16):
+        k = ntk(layers().float(), X.float(), outputs="full")
+    assert_right(k, layers(), X, outputs="full", rel=1e-5)  # of float32
 
 
 @pytest.mark.parametrize("places", [1, 2, 7])
@@ -185,28 +207,16 @@ def test_other_samples_may_have_another_number_of_positions(places):
         o=nn.Linear(30, 1),
     )
     x, x2 = torch.randn(3, 4, 3), torch.randn(2, places, 3)
-    j, j2 = (jacobian(model, (t,)).sum(1) for t in (x, x2))
-    expected = j @ j2.T
-    assert (ntk(model, x, x2) - expected).abs().max() <= REL * expected.abs().max()
-
-
-class Elsewhere(nn.Module):
-    """A layer whose weight is used from a list, where torch.func does not replace it."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.randn(2, 4, 4))
-        self.all = [self.w]
-
-    def forward(self, x):
-        return functional.bilinear(x, x, self.all[0])
+    assert_is_product_of_jacobians(model, (x,), (x2,), outputs=["sum"], memories=[None])
 
 
 def test_what_torch_func_differentiates_wrongly_is_differentiated_alone():
     solved = OfFunction(lambda m, x: torch.linalg.solve(m.w, x.T).T, w=torch.eye(4) + 0.1)
     distances = OfFunction(lambda m, x: torch.cdist(x, m.centres), centres=torch.randn(3, 4))
     mapped = OfFunction(lambda m, x: torch.vmap(lambda z: m.o(z).tanh())(x), o=nn.Linear(4, 1))
-    for model in (solved, distances, mapped, Elsewhere()):
+    listed = OfFunction(lambda m, x: functional.bilinear(x, x, m.all[0]), w=torch.randn(2, 4, 4))
+    listed.all = [listed.w]  # where torch.func does not replace it
+    for model in (solved, distances, mapped, listed):
         assert_is_product_of_jacobians(model, (torch.randn(5, 4),), memories=[None])
 
 
@@ -224,9 +234,8 @@ def test_a_shared_weight_has_all_of_its_names():
     model = OfFunction(lambda m, x: m.b(m.a(x).tanh()), a=nn.Linear(4, 4), b=nn.Linear(4, 4))
     model.b.weight = model.a.weight
     x = torch.randn(5, 4)
-    assert torch.equal(
-        ntk(model, x, parameters="b.*"), ntk(model, x, parameters=["a.weight", "b.bias"])
-    )
+    by_all, by_one = (ntk(model, x, parameters=s) for s in ("b.*", ["a.weight", "b.bias"]))
+    assert torch.equal(by_all, by_one)
 
 
 def test_an_mlp_takes_its_fast_path():

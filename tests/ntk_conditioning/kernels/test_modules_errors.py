@@ -1,14 +1,19 @@
 """Modules without a kernel are refused in a line with the remedy, and nothing is left changed."""
 
+import random
 import re
+import resource
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from benchmarks.memory import STATUS, peak
 from ntk_conditioning import ntk
+from ntk_conditioning.errors import UserError
+from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.differentiated_modules import (
     InputsError,
     MixedSamplesError,
@@ -36,7 +41,17 @@ IMAGES = OfFunction(lambda m, x: m.layer(x).view(-1, 2, 1), layer=linear())
 MEAN = OfFunction(lambda m, x: m.layer(x).mean(), layer=linear())
 DETACHED = OfFunction(lambda m, x: m.layer(x).detach(), layer=linear())
 DROPPING = OfFunction(lambda m, x: nn.functional.dropout(m.layer(x), 0.5), layer=linear())
-NOISY = OfFunction(lambda m, x: m.layer(x) + torch.randn(len(x), 2), layer=linear())
+TOKENS = torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
+BAG = nn.Sequential(nn.EmbeddingBag(5, 3, max_norm=0.5), linear())
+SHORTENED = nn.Sequential(nn.Embedding(5, 3, max_norm=0.5), nn.Flatten(), nn.Linear(6, 2))
+GENERATOR = torch.Generator().manual_seed(0)
+DRAWING = [  # from torch, from a generator of the module's, from NumPy and from Python
+    lambda n: torch.rand(n, 1),
+    lambda n: torch.rand(n, 1, generator=GENERATOR),
+    lambda n: torch.from_numpy(np.random.rand(n, 1)),  # noqa: NPY002
+    lambda n: torch.full((n, 1), random.random()),
+]
+ERRORS = [IndexError, AssertionError, TypeError, ValueError, RuntimeError]
 #: By the last sample, by the largest entry of all, by the number of samples, if it is large.
 MIXING = [
     lambda m, x: m.layer(x - x[-1:]),
@@ -44,6 +59,27 @@ MIXING = [
     lambda m, x: m.layer(x) / len(x),
     lambda m, x: m.layer(x) * (1 + (len(x) > 3)),
 ]
+
+
+def rarely_random(draw):
+    """Return a module as with stochastic depth, whose outputs are the same in most calls."""
+    return OfFunction(lambda m, x: m.layer(x) * (draw(len(x)) > 1e-6), layer=linear())
+
+
+@torch.autocast("cpu", torch.bfloat16)
+def in_autocast(m, x):
+    return m.layer(x)
+
+
+def failing(error, at):
+    """Return a module that cannot take some samples."""
+
+    def forward(m, x):
+        if (x == at).all(dim=1).any():
+            raise error("of two\nlines")
+        return m.layer(x)
+
+    return OfFunction(forward, layer=linear())
 
 
 @pytest.mark.parametrize(
@@ -54,12 +90,19 @@ MIXING = [
         (nn.Sequential(linear(), nn.Dropout()), X, {}, TrainingModeError, "1 .*eval()"),
         (DROPPING, X, {}, TrainingModeError, "dropout"),
         (LAZY, X, {}, ModuleError, "1 has no shape yet: call the module once"),
-        (NOISY, X, {}, TrainingModeError, "random"),
+        (nn.Sequential(nn.LazyLinear(4), nn.Tanh()), X, {}, ModuleError, "0 has no shape yet"),
+        (SHORTENED, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
+        (BAG, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
+        (OfFunction(in_autocast, layer=linear()), X, {}, ModuleError, "bfloat16.*leave autocast"),
+        *((rarely_random(f), X, {}, TrainingModeError, "draws random num") for f in DRAWING),
         (nn.Sequential(linear(), CENTRED), X, {}, MixedSamplesError, "^1 mixes samples"),
         *((OfFunction(f, layer=linear()), X, {}, MixedSamplesError, "mixes") for f in MIXING),
         (None, X, {}, ModuleError, "NoneType"),
         (DETACHED, X, {}, OutputsError, "detach"),
         (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
+        (linear(), X.to_sparse(), {}, InputsError, "to_dense"),
+        *((failing(e, X[0]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
+        *((failing(e, X[-1]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
         (linear(), X, {"x2": X.double()}, InputsError, r"float64.*x.to\(torch.float32\)"),
         (linear(), X, {"tile": -3}, InputsError, "tile=-3"),
         (linear(), X, {"parameters": []}, ParametersError, "at least one"),
@@ -90,18 +133,10 @@ def test_mistakes_are_told_in_a_line(model, x, options, error, words):
     assert "\n" not in str(caught.value)
 
 
-class Counting(nn.Module):
-    """A layer that counts its calls in buffers and changes its input."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("calls", torch.zeros(()))
-        self.register_buffer("again", torch.zeros(()))
-
-    def forward(self, x):
-        self.calls += 1
-        self.again = self.again + 1
-        return x.mul_(2.0)
+def counting(m, x):
+    m.calls += 1
+    m.again = m.again + 1
+    return x.mul_(2.0)
 
 
 @pytest.mark.parametrize(
@@ -114,25 +149,24 @@ class Counting(nn.Module):
     ids=["right", "mixing", "drawing"],
 )
 def test_module_inputs_and_random_numbers_are_left_as_they_were(last, call):
-    model = nn.Sequential(Counting(), nn.Linear(3, 2), nn.BatchNorm1d(2), last).eval()
+    model = nn.Sequential(OfFunction(counting), linear(), nn.BatchNorm1d(2), last).eval()
+    for name in ("calls", "again"):
+        model[0].register_buffer(name, torch.zeros(()))
     model[0].train()
     model[1].bias.requires_grad_(False)
     model[1].weight.grad = torch.ones(2, 3)
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    modes = [module.training for module in model.modules()]
-    x, drawn = X.clone(), torch.get_rng_state()
+    x = X.clone()
+
+    def state():
+        tensors = x, torch.get_rng_state(), model[1].weight.grad, *model.state_dict().values()
+        modes = [(module.training, len(module._forward_hooks)) for module in model.modules()]
+        parameters = [(p.requires_grad, p.grad is None) for p in model.parameters()]
+        return [t.tolist() for t in tensors], modes, parameters, torch.is_grad_enabled()
+
+    before = state()
     with call:
         ntk(model, x)
-    assert torch.equal(x, X)
-    assert torch.equal(torch.get_rng_state(), drawn)
-    assert modes == [module.training for module in model.modules()]
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, state[name])
-    assert [p.requires_grad for p in model.parameters()] == [True, False, True, True]
-    assert model[1].weight.grad.equal(torch.ones(2, 3))
-    assert model[2].weight.grad is None
-    assert not any(module._forward_hooks for module in model.modules())
-    assert torch.is_grad_enabled()
+    assert state() == before
 
 
 def test_a_caller_without_gradients_gets_the_same_kernel():
@@ -161,3 +195,32 @@ def test_memory_is_kept(monkeypatch):
     # What the products' packing holds beside.
     most = 8 * n**2 + memory + 15_000_000
     assert peak(kernel_of_images, n, memory, threads=1).growth < most
+
+
+@pytest.fixture
+def a_terabyte():
+    """Allow no more, also on machines that promise more memory than they have."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (10**12, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+MILLION = torch.zeros(1, 3).expand(10**6, 3)
+WIDE = OfFunction(lambda m, x: (x @ m.w).expand(-1, 10**6), w=torch.ones(3, 1))
+
+
+@pytest.mark.usefixtures("a_terabyte")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ntk(nn.Linear(3, 1), MILLION),
+        lambda: ntk(nn.Linear(3, 1), MILLION, MILLION),
+        lambda: ntk(WIDE, MILLION[:64], outputs="full"),
+        lambda: ntk(network(3), MILLION.double()),
+        lambda: infinite.ntk(MILLION + 1, depth=1, activation="relu"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_it_needs(call):
+    with pytest.raises(UserError, match=r"\A[^\n]*\d[^\n]*(B|bytes)\b[^\n]*\Z"):
+        call()
