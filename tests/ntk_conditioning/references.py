@@ -65,12 +65,12 @@ def gradient_cosine(theta, depth):
 
 
 def theorem_4_4(x, depth):
-    """Return 1 - cos φ of all pairs of rows."""
-    gram, result = exact_gram(x), mpmath.zeros(len(x))
-    for i, j in itertools.combinations(range(len(x)), 2):
-        theta = mpmath.acos(gram[i, j] / mpmath.sqrt(gram[i, i] * gram[j, j]))
-        result[i, j] = result[j, i] = 1 - gradient_cosine(theta, depth)
-    return result
+    """Return the NTK of ReLU, (L + 1) |x||x'| cos φ."""
+    k = (depth + 1) * exact_gram(x)
+    for i, j in itertools.permutations(range(len(x)), 2):
+        norms = mpmath.sqrt(k[i, i] * k[j, j])
+        k[i, j] = norms * gradient_cosine(mpmath.acos(k[i, j] / norms), depth)
+    return k
 
 
 def erf_layer(q, q2, c, _same=False):

@@ -1,4 +1,4 @@
-"""Kernels along depth in one pass are those of the recursion for each depth, with honest errors."""
+"""Kernels along depth, in one pass and in tables, are those of each depth, with honest errors."""
 
 import math
 
@@ -8,7 +8,8 @@ import pytest
 
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.depth_profiles import Correlations, along_depth
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.kernels.interpolated_kernels import ntk_distances, tables
+from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import erf_layer, relu_angles
 
 
@@ -81,6 +82,29 @@ def test_samples_that_do_not_fit_are_refused(x, depth, problem):
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 def test_layers_that_are_too_steep_to_integrate_are_refused():
-    steep = Activation("steep", lambda z: (1e5 * z).tanh(), lambda z: 1e5 / (1e5 * z).cosh() ** 2)
+    functions = lambda z: (1e5 * z).tanh(), lambda z: 1e5 / (1e5 * z).cosh() ** 2
+    steep = activations.Activation("steep", *functions)
     with pytest.raises(infinite.UnresolvedKernelError, match=r"^steep .* scale the data"):
         list(along_depth(np.eye(2), depths=[1], activation=steep))
+
+
+@pytest.mark.parametrize("name", ["relu", "erf", "tanh", "selu", "sigmoid", "normrelu"])
+def test_a_table_is_within_its_error_at_all_scales(name):
+    sigma, rng = activations.get(name), np.random.default_rng(0)
+    theta = np.exp(rng.uniform(np.log(2e-8), np.log(3.1), 3000))
+    theta = np.append(theta, np.pi - theta[:300])
+    w = 2 * np.sin(theta / 2) ** 2
+    for depth, table in tables(sigma, [0, 1, 7, 64]).items():
+        exact = ntk_distances(sigma, depth)(w)
+        for part in (slice(None), w < 1e-3, w < 1e-12):
+            assert np.abs(table(w[part]) - exact[part]).max() <= table.error(w[part])
+        inner = (w > 1e-6) & (w < 1.9)
+        np.testing.assert_allclose(table(w[inner]), exact[inner], rtol=1e-9)
+
+
+def test_distances_of_0_stay_0_and_their_errors_are_told():
+    table = tables(activations.get("relu"), [3])[3]
+    assert table(np.array([0.0, 1e-300])).tolist() == [0.0, pytest.approx(0, abs=1e-280)]
+    # e rises like the root of w: what is lost of a small distance counts
+    assert table.error(np.array([1e-12, 1.0]), 1e-16) > 1e-11
+    assert table.error(np.array([0.1, 1.0]), 1e-16) < 3e-14

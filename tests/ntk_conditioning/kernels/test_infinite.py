@@ -8,6 +8,8 @@ import sys
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy import stats
 
 from ntk_conditioning.angles.pairs import ZeroRowError
@@ -18,18 +20,18 @@ from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import (
     LAYERS,
     exact_extremes,
-    exact_gram,
     infinite_kernels,
     samples,
     theorem_4_4,
 )
 
 
-def to_float(matrix: mpmath.matrix) -> np.ndarray:
+def to_float(matrix):
     return np.array(matrix.tolist(), dtype=np.float64)
 
 
 def exact_degrees(kernel, n):
+    """Return the angles of the first n samples, an upper triangle."""
     angles = np.zeros((n, n))
     for i, j in itertools.combinations(range(n), 2):
         cosine = kernel[i, j] / mpmath.sqrt(kernel[i, i] * kernel[j, j])
@@ -37,22 +39,23 @@ def exact_degrees(kernel, n):
     return angles
 
 
+NEAR = samples(9, 4, spread=1.0)
+NEAR[1] = NEAR[0] + 1e-9 * NEAR[2]
+
+
 @pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-13)])
 def test_relu_is_theorem_4_4_and_so_is_lambda_min_of_near_duplicates(depth, delta):
     """The arccosine of a rounded cosine is already 1 % off at kappa 3e8."""
-    x, n = samples(12, 30, spread=0.3), 12
+    x = samples(12, 30, spread=0.3)
     x[1] = 1.7 * (x[0] + delta * samples(1, 30, seed=1))
     with mpmath.workdps(50):
-        distances = theorem_4_4(x, depth)
-        angle = float(mpmath.acos(1 - distances[0, 1]))
-        exact, gram = (depth + 1) * (mpmath.ones(n) - distances), exact_gram(x)
-        for i, j in itertools.product(range(n), repeat=2):
-            exact[i, j] *= mpmath.sqrt(gram[i, i] * gram[j, j])
+        exact = theorem_4_4(x, depth)
+        angle = math.radians(exact_degrees(exact, 2)[0, 1])
     lambda_min, lambda_max = exact_extremes(exact)
     kappa = lambda_max / lambda_min
     assert 0.5 < kappa * delta < 500
-    angles = infinite.gradient_angles(x, depth=depth, activation="relu")
-    assert angles[0, 1] == pytest.approx(angle, rel=1e-12)
+    found = infinite.gradient_angles(x, depth=depth, activation="relu")[0, 1]
+    assert found == pytest.approx(angle, rel=1e-12)
     k = infinite.ntk(x, depth=depth, activation="relu")
     np.testing.assert_allclose(k, to_float(exact), rtol=1e-13, atol=1e-15 * k.max())
     # rounding the exact kernel to float64 already moves lambda_min by eps · kappa
@@ -60,20 +63,33 @@ def test_relu_is_theorem_4_4_and_so_is_lambda_min_of_near_duplicates(depth, delt
     assert np.linalg.eigvalsh(k)[0] == pytest.approx(lambda_min, rel=1e-12 + 10 * eps * kappa)
 
 
-@pytest.mark.parametrize("name", ["relu", "leaky_relu-0.5", "linear"])
-@pytest.mark.parametrize("depth", [0, 4])
-def test_gradients_have_norm_squared_l_plus_1_and_linear_ones_the_angles_of_inputs(depth, name):
-    """liu2023relu, Eqs. (39) and (21), where Corollary 3.2 prints (L+1)², and Corollary 4.2."""
-    x = samples(9, 4, spread=1.0)
-    x[1] = x[0] + 1e-9 * x[2]
-    layer, gram = InfiniteNetwork(x, depth=depth, activation=name), x @ x.T
-    np.testing.assert_allclose(np.diag(layer.ntk), (depth + 1) * np.diag(gram), rtol=1e-14)
-    np.testing.assert_allclose(np.diag(layer.nngp), np.diag(gram), rtol=1e-14)
-    assert layer.error == 0
-    if name == "linear":
-        linear = infinite.gradient_angles(x, depth=depth, activation="linear")
+@given(
+    x=st.integers(0, 2**32 - 1).map(lambda seed: samples(7, 4, seed=seed, spread=1.0)),
+    name=st.sampled_from(["relu", "leaky_relu-0.2", "linear", "erf"]),
+    depth=st.integers(0, 6),
+)
+@example(x=samples(4, 4, spread=1.0), name="selu", depth=2)
+@example(x=NEAR, name="linear", depth=4)
+def test_kernels_are_symmetric_positive_and_have_the_cosines_of_the_angles(x, name, depth):
+    """Norms are those of liu2023relu, Eqs. (39) and (21), where Corollary 3.2 prints (L+1)²."""
+    layer = InfiniteNetwork(x, depth=depth, activation=name)
+    for k in (layer.ntk, layer.nngp):
+        np.testing.assert_array_equal(k, k.T)
+        eigenvalues = np.linalg.eigvalsh(k)
+        assert eigenvalues[0] >= -1e-14 * eigenvalues[-1]
+    angles, norms = infinite.gradient_angles(x, depth=depth, activation=name), np.diag(layer.ntk)
+    np.testing.assert_array_equal(angles, angles.T)
+    np.testing.assert_array_equal(np.diag(angles), 0)
+    cosines = layer.ntk / np.sqrt(np.outer(norms, norms))
+    np.testing.assert_allclose(np.cos(angles), cosines, rtol=0, atol=1e-14)
+    if layer.activation.homogeneous:
+        squares = np.einsum("nd,nd->n", x, x)
+        np.testing.assert_allclose(norms, (depth + 1) * squares, rtol=1e-14)
+        np.testing.assert_allclose(np.diag(layer.nngp), squares, rtol=1e-14)
+        assert layer.error == 0
+    if name == "linear":  # Corollary 4.2
         inputs = infinite.gradient_angles(x, depth=0, activation="relu")
-        np.testing.assert_allclose(linear, inputs, rtol=1e-14)
+        np.testing.assert_allclose(angles, inputs, rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -90,8 +106,8 @@ def test_unequal_norms_and_near_duplicates_have_the_kernels_of_60_digits(
     with mpmath.workdps(60):
         exact = infinite_kernels(x, depth, LAYERS[name], **scales)
         degrees = exact_degrees(exact[1], 5)
-    for kernel, expected in zip((infinite.nngp, infinite.ntk), map(to_float, exact), strict=True):
-        k = kernel(x, depth=depth, activation=name, **scales)
+    for kernel, digits in zip((infinite.nngp, infinite.ntk), exact, strict=True):
+        k, expected = kernel(x, depth=depth, activation=name, **scales), to_float(digits)
         np.testing.assert_allclose(k, expected, rtol=0, atol=1e-13 * expected.max())
         np.testing.assert_array_equal(k, k.T)
     if branch_scale is None and not bias_scale:
@@ -128,9 +144,8 @@ def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
     for tile in (infinite_network.TILE, 4):
         monkeypatch.setattr(infinite_network, "TILE", tile)
         monkeypatch.setattr(infinite_network, "GATHERED", 4 * tile)
-        layer, block = (
-            InfiniteNetwork(*each, depth=2, activation=name) for each in ((x,), (x[:3], x[3:]))
-        )
+        layer = InfiniteNetwork(x, depth=2, activation=name)
+        block = InfiniteNetwork(x[:3], x[3:], depth=2, activation=name)
         for kernel in ("ntk", "nngp"):
             expected = getattr(whole, kernel)
             close = {"rtol": 1e-12, "atol": 1e-14 * expected.max()}
@@ -139,7 +154,6 @@ def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
 
 
 def assert_brute_force(x, depth, name, *, rel=1e-12):
-    """Compare the smallest angle with that of all pairs."""
     found = infinite.min_angle(x, depth=depth, activation=name)
     angles = infinite.gradient_angles(x, depth=depth, activation=name)
     angles[np.tril_indices(len(x))] = math.inf
@@ -147,6 +161,7 @@ def assert_brute_force(x, depth, name, *, rel=1e-12):
     # norms that differ by rounding are taken as equal
     assert found.angle == pytest.approx(angles.min(), rel=rel, abs=1e-14)
     assert found.duplicates == 0
+    return found
 
 
 def with_norms(x, spread, seed=0):
@@ -167,7 +182,9 @@ def test_every_activation_has_the_brute_force_minimum(name, spread, delta):
     x = with_norms(samples(18, 6, seed=4), spread)
     if delta:
         x[[11, 17]] = near(x[[8, 8]], delta * np.array([[1], [2]]))
-    assert_brute_force(x, 2, name)
+    found = assert_brute_force(x, 2, name)
+    # an error of 1e-14 in a cosine distance would be one of 1e-7 here, were it not relative
+    assert 0 < found.error < 1e-3 * found.angle
 
 
 CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
@@ -235,7 +252,6 @@ def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
 
 
 def assert_within_its_error(found, angles, *, error):
-    """Check an angle against those of all pairs in degrees, an upper triangle."""
     i, j = np.triu_indices(len(angles), 1)
     bound = math.degrees(found.error)
     assert abs(found.degrees - angles[i, j].min()) <= bound < error
@@ -248,7 +264,7 @@ def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
     x = scale * np.random.default_rng(0).standard_normal((5, 6))
     with mpmath.workdps(150):
         erf = exact_degrees(infinite_kernels(x, 2, LAYERS["erf"])[1], 5)
-        relu = exact_degrees(mpmath.ones(5) - theorem_4_4(x, 2), 5)
+        relu = exact_degrees(theorem_4_4(x, 2), 5)
     for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
         found = infinite.min_angle(x, depth=2, activation=name)
         assert_within_its_error(found, angles, error=error)
@@ -271,15 +287,6 @@ def test_errors_of_quadrature_hold(name, scale, error):
     found = infinite.min_angle(x, depth=1, activation=name)
     angles = exact_degrees(plain_ntk(x, name), 3)
     assert_within_its_error(found, angles, error=error)
-
-
-def test_tiny_angles_have_errors_of_their_size():
-    """An error of 1e-14 in a cosine distance would be one of 1e-7 here, were it not relative."""
-    x = samples(6, 7, seed=6)
-    x[3] = x[2] + 1e-9 * x[1]
-    found = infinite.min_angle(x, depth=2, activation="gelu")
-    assert (found.i, found.j) == (2, 3)
-    assert 0 < found.error < 1e-3 * found.angle
 
 
 @pytest.mark.parametrize(
