@@ -1,14 +1,17 @@
 """The layer-wise kernel is the product of explicit Jacobians, and behaves like a kernel."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ks_2samp
 
 from benchmarks.memory import STATUS, peak
 from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.networks import gradient_tiles
+from ntk_conditioning.kernels.sampled import sampled_ntks
+from ntk_conditioning.networks import activations, gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import factor_bytes, panel_rows
 from ntk_conditioning.networks.mlp import NotLinearError, linear_embedding_map
 from ntk_conditioning.networks.modules import MlpModule
@@ -74,8 +77,8 @@ def test_threads_with_tiles_of_their_own_make_the_same_kernel():
 
 def test_no_samples_have_an_empty_kernel():
     mlp, x = network(3), inputs(4, 3)
-    assert empirical.ntk(mlp, x[:0], x).shape == (0, 4)
-    assert empirical.ntk(mlp, x, x[:0]).shape == (4, 0)
+    for n, n2 in ((0, 4), (4, 0), (0, 0)):
+        assert empirical.ntk(mlp, x[:n], x[:n2]).shape == (n, n2)
     assert empirical.ntk(mlp, x[:0]).shape == (0, 0)
 
 
@@ -112,10 +115,10 @@ def test_peak_memory_is_the_kernel_and_what_gradients_may_take():
 def test_linear_factors_give_the_kernels_and_their_ranks(n, depth, width):
     """n = 40 > d = 6 takes the QR route, n = 4 the stacked one."""
     mlp, x = network(6, depth=depth, width=width, activation="linear"), inputs(n, 6)
-    embedded = x @ linear_embedding_map(mlp)
+    embedded, factor = x @ linear_embedding_map(mlp), empirical.linear_factor(mlp, x)
+    kernel = empirical.ntk(mlp, x)
     assert embedded.shape == (n, min(6, width))
     assert_same_kernel(embedded @ embedded.T, empirical.nngp(mlp, x))
-    factor, kernel = empirical.linear_factor(mlp, x), empirical.ntk(mlp, x)
     assert_same_kernel(factor @ factor.T, kernel)
     by_kernel, by_factor = conditioning(kernel.numpy()), conditioning_from_factor(factor.numpy())
     assert by_kernel.numerical_rank == by_factor.numerical_rank == min(n, 6)
@@ -129,3 +132,41 @@ def test_factors_need_a_linear_network():
         with pytest.raises(NotLinearError, match="relu has no linear factor"):
             factor(relu)
     assert empirical.linear_factor(network(3, depth=0), inputs(2, 3)).shape == (2, 3)
+
+
+# more samples than units, or than dimensions, too: factors have other shapes then
+@pytest.mark.parametrize(
+    ("name", "depth", "width", "n", "d"),
+    [("relu", 3, 24, 6, 9), ("tanh", 4, 12, 5, 3), ("tanh", 2, 4, 7, 9)],
+)
+def test_sampled_kernels_have_the_distribution_of_networks(name, depth, width, n, d):
+    """Of their largest and smallest eigenvalue, an entry, and the logarithm of their trace."""
+    x = torch.nn.functional.normalize(inputs(n, d))
+    size = {"depth": depth, "width": width, "activation": activations.get(name)}
+    rng = np.random.default_rng(1)
+    ours = sampled_ntks(x.numpy(), **size, networks=1000, generator=rng)
+    theirs = np.stack([empirical.ntk(network(d, **size, seed=s), x) for s in range(1000)])
+    numbers = [
+        lambda k: np.linalg.eigvalsh(k)[:, -1],
+        lambda k: np.linalg.eigvalsh(k)[:, 0],
+        lambda k: k[:, 0, 1],
+        lambda k: np.log(np.trace(k, axis1=1, axis2=2)),
+    ]
+    for of in numbers:
+        assert ks_2samp(of(ours), of(theirs)).pvalue > 1e-3
+
+
+def test_sampled_gradients_of_equal_or_parallel_samples_are_equal_or_parallel():
+    x = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 2.0, 0.0]])
+    size = {"depth": 5, "width": 16, "networks": 3, "activation": activations.get("relu")}
+    for k in sampled_ntks(x, **size, generator=np.random.default_rng(0)):
+        np.testing.assert_allclose(k[0], k[1], rtol=1e-12)
+        np.testing.assert_allclose(2 * k[2], k[3], rtol=1e-10)
+
+
+def test_sampled_networks_that_are_drawn_in_parts_are_as_many(monkeypatch):
+    monkeypatch.setattr("ntk_conditioning.kernels.sampled.MEMORY", 1)
+    size = {"depth": 2, "width": 8, "networks": 3, "activation": activations.get("tanh")}
+    found = sampled_ntks(np.eye(4), **size, generator=np.random.default_rng(0))
+    assert found.shape == (3, 4, 4)
+    assert len({k.tobytes() for k in found}) == 3
