@@ -1,10 +1,14 @@
 """Random networks and their gradients, and in what precision they are computed."""
 
+import math
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
+from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.transition.feedforward import layers
 
@@ -12,6 +16,14 @@ from ntk_conditioning.transition.feedforward import layers
 def network(d=10, *, depth=2, width=16, activation="relu", seed=1, **options):
     options |= {"activation": activation, "generator": generator(seed, "init")}
     return init_mlp(d, depth=depth, width=width, **options)
+
+
+def deep_network(name, depth, width, *, activation="relu", image=(8, 8, 3), outputs=10, seed=0):
+    """Return a network of torch's modules by its name, in float64."""
+    sizes = {"d": math.prod(image), "image": image, "depth": depth, "width": width}
+    options = {"activation": activations.get(activation), "outputs": outputs}
+    rng = np.random.default_rng(seed)
+    return make_network(name, rng, **sizes, **options, dtype=torch.float64)
 
 
 def inputs(n, d=10, *, seed=1):

@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 from ntk_conditioning.kernels import infinite_models
 from ntk_conditioning.kernels.modules import ntk
-from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import init_mlp
-from ntk_conditioning.networks.modules import make_network
+from tests.ntk_conditioning.gradients import deep_network, inputs, network
 
 IMAGE, NETWORKS = (4, 4, 2), 40
 
@@ -26,21 +23,20 @@ IMAGE, NETWORKS = (4, 4, 2), 40
 )
 def test_networks_tend_to_their_limit(model, activation):
     """Every entry's mean within four standard errors, and a bias of order 1 / width."""
-    x, width = np.random.default_rng(0).standard_normal((3, 32)) / 4, 256
-    seen = torch.from_numpy(x)
+    x, width = inputs(3, 32) / 4, 256
+    seen = x
     if model.startswith("conv"):
-        seen, width = seen.reshape(-1, *IMAGE).movedim(-1, 1), 64
-    size = {"depth": 2, "width": width, "activation": activations.get(activation)}
+        seen, width = x.reshape(-1, *IMAGE).movedim(-1, 1), 64
     found = []
     for seed in range(NETWORKS):
-        rng = np.random.default_rng([1, seed])
+        given = {"activation": activation, "seed": seed}
         if model == "mlp":
-            network = init_mlp(32, **size, generator=rng)
+            drawn = network(32, width=width, **given)
         else:
-            options = {"d": 32, "image": IMAGE, "outputs": 1, "dtype": torch.float64}
-            network = make_network(model, rng, **size, **options)
-        found.append(ntk(network, seen).numpy())
-    limit = infinite_models.ntks(model, x, image=IMAGE, depths=[2], activation=activation)[2]
+            drawn = deep_network(model, 2, width, image=IMAGE, outputs=1, **given)
+        found.append(ntk(drawn, seen).numpy())
+    options = {"image": IMAGE, "depths": [2], "activation": activation}
+    limit = infinite_models.ntks(model, x.numpy(), **options)[2]
     error = np.std(found, axis=0, ddof=1) / np.sqrt(NETWORKS)
     assert (error < 0.05 * limit.max()).all(), "an experiment that can tell"
     assert (np.abs(np.mean(found, axis=0) - limit) < 4 * error + 2 / width * limit.max()).all()

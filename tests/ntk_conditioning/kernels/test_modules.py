@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,10 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from ntk_conditioning import ntk
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS
-from ntk_conditioning.networks.modules import make_network
-from tests.ntk_conditioning.gradients import inputs, network
+from tests.ntk_conditioning.gradients import deep_network, inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
     NETWORKS,
     OfFunction,
@@ -65,9 +62,7 @@ def test_layers_and_uses_of_weights(networks, caplog):
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - {"mlp"}))
 def test_the_networks_of_the_experiments(name, caplog):
     depth = 8 if MODELS[name].family == "resnet" else 2
-    sizes = {"d": 3 * 8 * 8, "image": (8, 8, 3), "depth": depth, "width": 4, "outputs": 2}
-    options = {"activation": activations.get("tanh"), "dtype": torch.float64}
-    model = with_statistics(make_network(name, np.random.default_rng(0), **sizes, **options))
+    model = with_statistics(deep_network(name, depth, 4, activation="tanh", outputs=2))
     assert_is_product_of_jacobians(model, (torch.randn(3, 3, 8, 8),), outputs=["full"])
     assert not caplog.records
 

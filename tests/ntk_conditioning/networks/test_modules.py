@@ -5,23 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.architectures import MODELS, sizes
-from ntk_conditioning.networks.modules import Network, make_network
-
-SMALL = (8, 8, 3)
+from tests.ntk_conditioning.gradients import deep_network as network
 
 
-def network(name, depth, width, *, activation="relu", image=SMALL, outputs=10) -> Network:
-    sizes = {"d": math.prod(image), "image": image, "depth": depth, "width": width}
-    options = {"activation": activations.get(activation), "outputs": outputs}
-    rng = np.random.default_rng(depth)
-    return make_network(name, rng, **sizes, **options, dtype=torch.float64)
-
-
-def images(n: int, image=SMALL) -> Tensor:
+def images(n, image=(8, 8, 3)):
     return torch.from_numpy(np.random.default_rng(0).standard_normal((n, image[2], *image[:2])))
 
 
@@ -116,7 +107,7 @@ def test_a_seed_gives_one_network_and_torchs_generator_is_left_alone():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def by_hand(name: str, x: Tensor, weights: dict[str, Tensor], gain: float) -> Tensor:
+def by_hand(name, x, weights, gain):
     """Return the outputs of depth 2 of networks in the NTK parameterisation, by their formulas."""
     sigma, (first, second, third, *rest) = nn.functional.relu, weights.values()
     m = len(first)
