@@ -21,38 +21,35 @@ def cosine_after(layer, rho):
     return 1 - pair_cosine_distances(layer, np.array(1 - rho))[0].item()
 
 
-def relu_squares() -> np.ndarray:
-    """Return a_k² of ReLU: from k = 2 on it is (φ(0) He_{k-2}(0))² / k!."""
-    polynomials = np.polynomial.hermite_e.hermevander(0.0, 62)[0]
-    return np.r_[1 / (2 * math.pi), 1 / 4, polynomials**2 / (2 * math.pi) / factorial(K[2:])]
+def beyond(kink, lost):
+    """Return φ(k) He_{k - lost}(k) / √k!: of a jump after one integral, of a bend after two."""
+    polynomials = np.polynomial.hermite_e.hermevander(kink, 64 - lost)[0] * stats.norm.pdf(kink)
+    return polynomials / np.sqrt(factorial(K[lost:]))
+
+
+RELU = np.r_[stats.norm.pdf(0), 1 / 2, beyond(0.0, 2)]
+JUMP = np.r_[stats.norm.sf(0.7), beyond(0.7, 1)]
 
 
 @pytest.mark.parametrize(
-    ("function", "kinks", "squares", "mu"),
+    ("function", "kinks", "coefficients", "mu"),
     [
         (lambda z: z, (), 1.0 * (K == 1), 0.0),
         (lambda z: (z**2 - 1) / math.sqrt(2), (), 1.0 * (K == 2), 1.0),
-        (np.exp, (), [math.e / math.factorial(k) for k in K], (math.e - 2) / (math.e - 1)),
-        (lambda z: np.maximum(z, 0), (0.0,), relu_squares(), (math.pi - 2) / (2 * math.pi - 2)),
+        (np.exp, (), np.sqrt(math.e / factorial(K)), (math.e - 2) / (math.e - 1)),
+        (lambda z: np.maximum(z, 0), (0.0,), RELU, (math.pi - 2) / (2 * math.pi - 2)),
+        (lambda z: 1.0 * (z >= 0.7), (0.7,), JUMP, 1 - JUMP[1] ** 2 / (JUMP[0] - JUMP[0] ** 2)),
     ],
-    ids=["identity", "second Hermite", "exponential", "ReLU"],
+    ids=["identity", "second Hermite", "exponential", "ReLU", "jump"],
 )
-def test_coefficients_are_those_of_closed_forms(function, kinks, squares, mu):
+def test_coefficients_are_those_of_closed_forms(function, kinks, coefficients, mu):
     """a_k² and μ of agarwal2021deep, Appendix C.4, corrected."""
     series = expand(function, kinks=kinks)
-    assert (np.abs(np.abs(series.coefficients) - np.sqrt(squares)) <= series.errors).all()
+    assert (np.abs(series.coefficients - coefficients) <= series.errors).all()
     assert series.errors.max() < 5e-14
     assert abs(series.non_linearity - mu) <= series.error
-    assert series.tail == pytest.approx(1 - np.sum(squares) / series.square, abs=1e-14)
-
-
-def test_a_jump_away_from_0_is_no_hindrance():
-    """1[z >= 0.7]: a_k = φ(0.7) He_{k-1}(0.7) / √k!, and the mean is Φ(-0.7)."""
-    series = expand(lambda z: 1.0 * (z >= 0.7), kinks=(0.7,), count=12)
-    k = np.arange(1, 12)
-    polynomials = np.polynomial.hermite_e.hermevander(0.7, 10)[0] * stats.norm.pdf(0.7)
-    expected = [stats.norm.sf(0.7), *(polynomials / np.sqrt(np.cumprod(k)))]
-    assert series.coefficients == pytest.approx(expected, abs=series.errors.max())
+    tail = 1 - np.sum(np.square(coefficients)) / series.square
+    assert series.tail == pytest.approx(tail, abs=1e-14)
 
 
 def test_errors_are_large_where_a_kink_is_not_given():
