@@ -10,13 +10,13 @@ import torch
 from ntk_conditioning.duals.quadrature import InaccurateDualWarning
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.spectra.block_kernels import MemoryBudget
 from ntk_conditioning.spectra.empirical_kernel import EmpiricalKernel
 from ntk_conditioning.spectra.infinite_kernel import InfiniteKernel
+from tests.ntk_conditioning.gradients import inputs, network
 
 N = 60
-X = np.random.default_rng(0).standard_normal((N, 6))
+X = inputs(N, 6).numpy()
 KERNELS = pytest.mark.parametrize(
     "name", ["empirical_ntk", "empirical_nngp", "infinite_ntk", "nngp"]
 )
@@ -27,8 +27,7 @@ def kernel(name, below=N + 1, available=10**10, activation="relu", depth=2, dtyp
     sigma = activations.get(activation)
     if "empirical" not in name:
         return InfiniteKernel(sigma, depth, name, budget)
-    rng = np.random.default_rng(1)
-    mlp = init_mlp(6, depth=depth, width=150, activation=sigma, generator=rng, dtype=dtype)
+    mlp = network(6, depth=depth, width=150, activation=sigma, dtype=dtype)
     return EmpiricalKernel(mlp, name, budget)
 
 
@@ -44,9 +43,9 @@ def test_from_a_size_on_only_the_extremes_are_computed(name):
 
 
 @KERNELS
-@pytest.mark.parametrize("network", [{"activation": "linear"}, {"depth": 0}])
-def test_linear_networks_need_no_kernel_and_no_memory(name, network):
-    linear = kernel(name, below=1, available=0, **network)
+@pytest.mark.parametrize("options", [{"activation": "linear"}, {"depth": 0}])
+def test_linear_networks_need_no_kernel_and_no_memory(name, options):
+    linear = kernel(name, below=1, available=0, **options)
     linear.require_memory(10**6)
     found = linear.conditioning(X[:5])
     assert found.method == "factor"
@@ -79,8 +78,7 @@ def refusal(kernel, n):
 @pytest.mark.parametrize("below", [1, 15_000])  # from there on one copy of the kernel is enough
 def test_the_error_names_the_largest_size_that_fits_if_any(name, below):
     large, small = 30_000, kernel(name, available=2 * 10**9, below=below)
-    text, fits = refusal(small, large)
-    gb = small.needed(large) / 1e9
+    (text, fits), gb = refusal(small, large), small.needed(large) / 1e9
     assert f"a kernel of {large} samples in float64 needs {gb:.1f} GB and 2.0 GB are avail" in text
     assert 0 < fits < large
     small.require_memory(fits)

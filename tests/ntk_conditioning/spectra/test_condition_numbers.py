@@ -15,6 +15,7 @@ from ntk_conditioning.spectra.condition_numbers import (
     conditioning_from_factor,
 )
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
+from ntk_conditioning.spectra.labels import effective_kappa, kernel_target_alignment, label_spectrum
 from tests.ntk_conditioning.references import exact_extremes, kernel
 
 
@@ -129,16 +130,13 @@ def test_triangles_that_differ_count_as_errors_of_the_entries():
 
 
 @pytest.mark.parametrize("exponent", [-990, -500, 500, 1010])
-def test_a_kernel_times_a_power_of_two_has_the_same_kappa_and_ranks(exponent):
+def test_a_kernel_times_a_power_of_two_has_the_same_kappa_and_ranks_unless_it_overflows(exponent):
     k = kernel(np.geomspace(1, 1e6, 30))
     plain, scaled = conditioning(k), conditioning(np.ldexp(k, exponent - 20))
     assert scaled.kappa == pytest.approx(plain.kappa, rel=1e-9)
     assert scaled.numerical_rank == plain.numerical_rank == 30
     assert scaled.effective_rank == pytest.approx(plain.effective_rank, rel=1e-12)
     assert scaled.lambda_max == pytest.approx(np.ldexp(plain.lambda_max, exponent - 20), rel=1e-14)
-
-
-def test_a_kernel_whose_largest_eigenvalue_overflows_is_refused_by_name():
     with pytest.raises(KernelError, match="scale the data"):
         conditioning(np.ldexp(np.eye(30) + 1, 1020))
 
@@ -156,12 +154,9 @@ def test_errors_of_the_smallest_kernels_contain_what_the_solver_is_off_by():
         assert found.lambda_max_error == pytest.approx(8 * EPS * found.lambda_max, abs=0, rel=1e-9)
 
 
-def test_a_tensor_gives_the_numbers_of_its_spectrum():
+def test_a_tensor_gives_the_numbers_of_its_spectrum_and_what_is_not_resolved_is_said():
     k = np.diag([5.0, 2.0, 1.0])
     assert condition(torch.from_numpy(k).requires_grad_()) == conditioning(k)
-
-
-def test_what_is_not_resolved_is_said():
     words = repr(condition(np.diag([4.0, 2.0, 0.0]).astype(np.float32)))
     assert words.startswith("kappa is not resolved, 2 above the floor; rank 2 of 3; ")
     assert words.endswith("(float32)")
@@ -179,3 +174,28 @@ def test_of_a_large_kernel_the_extremes_are_found_and_the_kernel_is_kept():
 def test_the_package_has_no_other_names():
     with pytest.raises(AttributeError, match="kappa"):
         _ = ntk_conditioning.kappa
+
+
+def test_energy_sums_to_one_and_is_that_of_the_eigenvectors():
+    rng = np.random.default_rng(0)
+    factor, residual = rng.standard_normal((12, 9)), rng.standard_normal((12, 3))
+    eigenvalues, energy = label_spectrum(factor @ factor.T, residual)
+    assert energy.sum() == pytest.approx(1, abs=1e-12)
+    # by singular values of the factor, an independent way
+    u, s, _ = np.linalg.svd(factor)
+    np.testing.assert_allclose(eigenvalues[:9], s**2, rtol=1e-10)
+    expected = np.square(u[:, :9].T @ residual).sum(1) / np.square(residual).sum()
+    np.testing.assert_allclose(energy[:9], expected, rtol=1e-9)
+
+
+def test_the_effective_condition_number_sees_only_where_labels_are():
+    kernel = np.diag([100.0, 10.0, 1e-9])
+    assert effective_kappa(*label_spectrum(kernel, np.array([[1.0], [1.0], [0.01]]))) == 10
+    assert effective_kappa(*label_spectrum(kernel, np.ones((3, 1)))) > 1e10
+
+
+def test_alignment_is_one_for_the_targets_themselves_and_zero_across():
+    y, across = np.array([[1.0, 1, -1, -1], [1.0, -1, 1, -1]])[..., None]
+    rows = np.arange(4.0)  # centring removes it from rows and columns
+    assert kernel_target_alignment(y @ y.T + rows + rows[:, None], 3 * y - 1) == pytest.approx(1)
+    assert kernel_target_alignment(across @ across.T, y) == pytest.approx(0, abs=1e-15)
