@@ -98,17 +98,21 @@ def test_kernels_are_symmetric_positive_and_have_the_cosines_of_the_angles(x, na
     ("branch_scale", "bias_scale"), [(None, 0.0), (None, 0.1), (1.0, 0.0), (0.5, 0.3), (0.0, 0.1)]
 )
 def test_unequal_norms_and_near_duplicates_have_the_kernels_of_60_digits(
-    name, depth, branch_scale, bias_scale
+    name, depth, branch_scale, bias_scale, monkeypatch
 ):
-    """Plain, biased and residual networks."""
+    """Plain, biased and residual networks, in tiles, and between two sets of samples."""
+    monkeypatch.setattr(infinite_network, "TILE", 2)
+    monkeypatch.setattr(infinite_network, "GATHERED", 8)
     x, scales = samples(5, 4, spread=1.0), {"branch_scale": branch_scale, "bias_scale": bias_scale}
     x[1] = (1 + 3e-6) * (x[0] + 1e-6 * x[2])
     with mpmath.workdps(60):
         exact = infinite_kernels(x, depth, LAYERS[name], **scales)
         degrees = exact_degrees(exact[1], 5)
     for kernel, digits in zip((infinite.nngp, infinite.ntk), exact, strict=True):
-        k, expected = kernel(x, depth=depth, activation=name, **scales), to_float(digits)
+        scales |= {"depth": depth, "activation": name}
+        k, block, expected = kernel(x, **scales), kernel(x[:2], x[1:], **scales), to_float(digits)
         np.testing.assert_allclose(k, expected, rtol=0, atol=1e-13 * expected.max())
+        np.testing.assert_allclose(block, expected[:2, 1:], rtol=0, atol=1e-13 * expected.max())
         np.testing.assert_array_equal(k, k.T)
     if branch_scale is None and not bias_scale:
         angles = np.degrees(infinite.gradient_angles(x, depth=depth, activation=name))
@@ -133,24 +137,6 @@ def plain_ntk(x: np.ndarray, name: str) -> np.ndarray:
         after, slope = ((mass * f) @ (conditional @ f) for f in (values, slopes))
         k[i, j] = k[j, i] = after + covariance[i, j] * slope
     return k
-
-
-@pytest.mark.parametrize("name", ["relu", "selu"])
-def test_tiles_and_a_second_set_of_samples_do_not_show(monkeypatch, name):
-    x = samples(8, 4, spread=0.5)
-    x[6] = x[0] * (1 + 1e-9)
-    x[5] = x[1]
-    whole = InfiniteNetwork(x, depth=2, activation=name)
-    for tile in (infinite_network.TILE, 4):
-        monkeypatch.setattr(infinite_network, "TILE", tile)
-        monkeypatch.setattr(infinite_network, "GATHERED", 4 * tile)
-        layer = InfiniteNetwork(x, depth=2, activation=name)
-        block = InfiniteNetwork(x[:3], x[3:], depth=2, activation=name)
-        for kernel in ("ntk", "nngp"):
-            expected = getattr(whole, kernel)
-            close = {"rtol": 1e-12, "atol": 1e-14 * expected.max()}
-            np.testing.assert_allclose(getattr(layer, kernel), expected, **close)
-            np.testing.assert_allclose(getattr(block, kernel), expected[:3, 3:], **close)
 
 
 def assert_brute_force(x, depth, name, *, rel=1e-12):
