@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.memory import STATUS, peak
 from ntk_conditioning import ntk
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
@@ -176,25 +175,6 @@ def test_a_caller_without_gradients_gets_the_same_kernel():
         assert torch.equal(ntk(model, x), k)
     with torch.inference_mode():
         assert torch.equal(ntk(model, x.clone()), k)
-
-
-def kernel_of_images(n, memory):
-    """Return what computes a kernel, after libraries are loaded."""
-    layers = nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 128, 3), nn.ReLU()
-    pooled = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 1))
-    model, x = pooled.double(), torch.randn(n, 3, 8, 8, dtype=torch.float64)
-    ntk(model, x[:4])
-    return lambda: ntk(model, x, memory=memory)
-
-
-@pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells the peak")
-def test_memory_is_kept(monkeypatch):
-    """Of 700 images whose gradients with respect to the largest weight alone would take 110 MB."""
-    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")  # without gaps in the heap
-    n, memory = 700, 40_000_000
-    # What the products' packing holds beside.
-    most = 8 * n**2 + memory + 15_000_000
-    assert peak(kernel_of_images, n, memory, threads=1).growth < most
 
 
 @pytest.fixture

@@ -39,31 +39,21 @@ def test_panels_are_paired_once_and_no_three_are_alive(number):
 
 
 @pytest.mark.parametrize("allowed", ["medium", "highest"])
-def test_precision_is_full_inside_and_tf32_only_on_a_gpu_where_asked(allowed):
-    matmul = torch.backends.cuda.matmul
+def test_precision_is_full_inside_until_the_last_is_done_and_tf32_only_where_all_ask(allowed):
+    """As threads that overlap, of which one fails."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     with float32_products(allowed):
-        with full_precision(tf32=True):
-            assert matmul.allow_tf32
-            assert torch.backends.cudnn.allow_tf32
-            assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
-        with suppress(LookupError), full_precision():
+        with suppress(LookupError), ExitStack() as last:
+            with full_precision(tf32=True):
+                assert matmul.allow_tf32
+                assert cudnn.allow_tf32
+                assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
+                last.enter_context(full_precision())
+                assert not matmul.allow_tf32
+                assert not cudnn.allow_tf32
             assert torch.get_float32_matmul_precision() == "highest"
-            assert not matmul.allow_tf32
-            assert not torch.backends.cudnn.allow_tf32
             raise LookupError
-        assert torch.backends.cudnn.allow_tf32  # torch's default
-
-
-def test_threads_that_overlap_are_precise_until_the_last_is_done():
-    first, second = full_precision(tf32=True), full_precision()
-    with float32_products("medium"):
-        with ExitStack() as last:
-            with first:
-                last.enter_context(second)
-                assert not torch.backends.cudnn.allow_tf32
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.get_float32_matmul_precision() == "medium"
-        assert torch.backends.cudnn.allow_tf32  # torch's default
+        assert cudnn.allow_tf32  # torch's default
 
 
 def test_precision_follows_a_caller_of_the_newer_interface():
