@@ -40,18 +40,6 @@ def explicit_gradients(model, x, layer):
     return torch.stack(rows)
 
 
-def precisions(monkeypatch, owner, name):
-    """Return a set that gets the precision of float32 products at every call of a function."""
-    seen, original = set(), getattr(owner, name)
-
-    def recording(*arguments):
-        seen.add(torch.get_float32_matmul_precision())
-        return original(*arguments)
-
-    monkeypatch.setattr(owner, name, recording)
-    return seen
-
-
 @contextmanager
 def float32_products(precision):
     """Allow a precision of float32 products, as a caller may, and require that it stays."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.memory import STATUS, peak
 from ntk_conditioning import ntk
@@ -18,7 +19,7 @@ from ntk_conditioning.networks.gradient_tiles import factor_bytes
 from ntk_conditioning.networks.mlp import NotLinearError, linear_embedding_map
 from ntk_conditioning.networks.modules import MlpModule
 from ntk_conditioning.spectra.condition_numbers import conditioning, conditioning_from_factor
-from tests.ntk_conditioning.gradients import float32_products, inputs, network, precisions
+from tests.ntk_conditioning.gradients import float32_products, inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import jacobian
 
 # Two float64 routes to one sum of some thousand products.
@@ -52,17 +53,33 @@ def test_both_kernels_are_products_of_explicit_jacobians(n, n2, tile, panel, dep
         assert_same_kernel(k, j[:, part] @ j2[:, part].T)
 
 
-def test_a_caller_who_allows_less_precision_gets_the_same_kernel(monkeypatch):
+class Precisions(TorchDispatchMode):
+    """The precision of float32 products at every one of them."""
+
+    seen = frozenset()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket is torch.ops.aten.mm:
+            self.seen |= {torch.get_float32_matmul_precision()}
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        empirical.ntk,
+        lambda mlp, x: empirical.ntk(mlp, x, x[:130]),
+        lambda mlp, x: torch.tensor(empirical.min_angle(mlp, x, tile=8, memory=1).angle),
+    ],
+)
+def test_a_caller_who_allows_less_precision_gets_the_same(compute):
     """Where the processor has bfloat16, products of this size would be other ones."""
     mlp, x = network(64, width=96, dtype=torch.float32), inputs(260, 64).float()
     with float32_products("highest"):
-        expected, expected2 = empirical.ntk(mlp, x), empirical.ntk(mlp, x, x[:130])
-    owners = {gradient_tiles: "inner_products", empirical: "gradient_factors"}
-    seen = [precisions(monkeypatch, owner, name) for owner, name in owners.items()]
-    with float32_products("medium"):
-        assert torch.equal(empirical.ntk(mlp, x), expected)
-        assert torch.equal(empirical.ntk(mlp, x, x[:130]), expected2)
-    assert seen == [{"highest"}, {"highest"}]
+        expected = compute(mlp, x)
+    with float32_products("medium"), Precisions() as precisions:
+        assert torch.equal(compute(mlp, x), expected)
+    assert precisions.seen == {"highest"}
 
 
 @pytest.mark.usefixtures("one_thread")

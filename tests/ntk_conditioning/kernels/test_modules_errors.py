@@ -35,39 +35,28 @@ CENTRED = OfFunction(lambda m, x: x - x.mean(0))
 LAZY = nn.Sequential(linear(), nn.LazyBatchNorm1d()).eval()
 FROZEN = linear().requires_grad_(False)
 NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=False)).eval()
-TUPLE = OfFunction(lambda m, x: (m.layer(x), x), layer=linear())
-IMAGES = OfFunction(lambda m, x: m.layer(x).view(-1, 2, 1), layer=linear())
-MEAN = OfFunction(lambda m, x: m.layer(x).mean(), layer=linear())
-DETACHED = OfFunction(lambda m, x: m.layer(x).detach(), layer=linear())
-DROPPING = OfFunction(lambda m, x: nn.functional.dropout(m.layer(x), 0.5), layer=linear())
+IN_AUTOCAST = OfFunction(torch.autocast("cpu", torch.bfloat16)(lambda m, x: m.l(x)), l=linear())
 TOKENS = torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
 BAG = nn.Sequential(nn.EmbeddingBag(5, 3, max_norm=0.5), linear())
 SHORTENED = nn.Sequential(nn.Embedding(5, 3, max_norm=0.5), nn.Flatten(), nn.Linear(6, 2))
 GENERATOR = torch.Generator().manual_seed(0)
-DRAWING = [  # from torch, from a generator of the module's, from NumPy and from Python
+DRAWING = [  # of torch, of a generator, of NumPy and of Python
     lambda n: torch.rand(n, 1),
     lambda n: torch.rand(n, 1, generator=GENERATOR),
     lambda n: torch.from_numpy(np.random.rand(n, 1)),  # noqa: NPY002
     lambda n: torch.full((n, 1), random.random()),
 ]
 ERRORS = [IndexError, AssertionError, TypeError, ValueError, RuntimeError]
-#: By the last sample, by the largest entry of all, by the number of samples, if it is large.
-MIXING = [
-    lambda m, x: m.layer(x - x[-1:]),
-    lambda m, x: m.layer(x / x.abs().max()),
-    lambda m, x: m.layer(x) / len(x),
-    lambda m, x: m.layer(x) * (1 + (len(x) > 3)),
-]
 
 
-def rarely_random(draw):
+def then(function):
+    """Return a module that applies a function to the outputs of a layer."""
+    return OfFunction(lambda m, x: function(m.layer(x)), layer=linear())
+
+
+def drawing(draw):
     """Return a module as with stochastic depth, whose outputs are the same in most calls."""
-    return OfFunction(lambda m, x: m.layer(x) * (draw(len(x)) > 1e-6), layer=linear())
-
-
-@torch.autocast("cpu", torch.bfloat16)
-def in_autocast(m, x):
-    return m.layer(x)
+    return then(lambda y: y * (draw(len(y)) > 1e-6))
 
 
 def failing(error, at):
@@ -87,17 +76,21 @@ def failing(error, at):
         (nn.Sequential(linear(), nn.BatchNorm1d(2)), X, {}, TrainingModeError, "1 .*eval()"),
         (NO_STATISTICS, X, {}, TrainingModeError, "track_running_stats"),
         (nn.Sequential(linear(), nn.Dropout()), X, {}, TrainingModeError, "1 .*eval()"),
-        (DROPPING, X, {}, TrainingModeError, "dropout"),
+        (then(nn.functional.dropout), X, {}, TrainingModeError, "dropout"),
         (LAZY, X, {}, ModuleError, "1 has no shape yet: call the module once"),
         (nn.Sequential(nn.LazyLinear(4), nn.Tanh()), X, {}, ModuleError, "0 has no shape yet"),
         (SHORTENED, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
         (BAG, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
-        (OfFunction(in_autocast, layer=linear()), X, {}, ModuleError, "bfloat16.*leave autocast"),
-        *((rarely_random(f), X, {}, TrainingModeError, "draws random num") for f in DRAWING),
+        (linear().bfloat16(), X.bfloat16(), {}, ModuleError, "bfloat16"),
+        (IN_AUTOCAST, X, {}, ModuleError, "bfloat16.*leave autocast"),
+        *((drawing(f), X, {}, TrainingModeError, "draws random numbers") for f in DRAWING),
         (nn.Sequential(linear(), CENTRED), X, {}, MixedSamplesError, "^1 mixes samples"),
-        *((OfFunction(f, layer=linear()), X, {}, MixedSamplesError, "mixes") for f in MIXING),
+        (then(lambda y: y - y[-1:]), X, {}, MixedSamplesError, "mixes"),
+        (then(lambda y: y / y.abs().max()), X, {}, MixedSamplesError, "mixes"),
+        (then(lambda y: y / len(y)), X, {}, MixedSamplesError, "mixes"),
+        (then(lambda y: y * (1 + (len(y) > 3))), X, {}, MixedSamplesError, "mixes"),
         (None, X, {}, ModuleError, "NoneType"),
-        (DETACHED, X, {}, OutputsError, "detach"),
+        (then(torch.detach), X, {}, OutputsError, "detach"),
         (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
         (linear(), X.to_sparse(), {}, InputsError, "to_dense"),
         *((failing(e, X[0]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
@@ -118,9 +111,9 @@ def failing(error, at):
         (linear(), X, {"parameters": lambda name, p: False}, ParametersError, "no trainable"),
         (linear(), X, {"parameters": ["!*"]}, ParametersError, "leave no"),
         (linear(), X, {"outputs": "all"}, OutputsError, "mean_of_kernels"),
-        (TUPLE, X, {}, OutputsError, "wrap"),
-        (IMAGES, X, {}, OutputsError, "flatten"),
-        (MEAN, X, {}, OutputsError, "shape"),
+        (then(lambda y: (y, y)), X, {}, OutputsError, "wrap"),
+        (then(lambda y: y.view(-1, 2, 1)), X, {}, OutputsError, "flatten"),
+        (then(torch.mean), X, {}, OutputsError, "shape"),
         (network(3), X.double(), {"parameters": "W"}, ParametersError, "leave out"),
         (network(3), X.double(), {"outputs": 1}, OutputsError, "index below 1"),
     ],
