@@ -40,9 +40,9 @@ def kappa_2x2(k):
     return largest**2 / determinant
 
 
-def exact_gram(x):
-    rows = mpmath.matrix(x.tolist())
-    return rows * rows.T
+def exact(x):
+    """Return an array as one of mpmath's numbers."""
+    return np.vectorize(mpf, otypes=[object])(x)
 
 
 def relu_angles(theta, depth):
@@ -66,7 +66,7 @@ def gradient_cosine(theta, depth):
 
 def theorem_4_4(x, depth):
     """Return the NTK of ReLU, (L + 1) |x||x'| cos φ."""
-    k = (depth + 1) * exact_gram(x)
+    k = (depth + 1) * exact(x) @ exact(x).T
     for i, j in itertools.permutations(range(len(x)), 2):
         norms = mpmath.sqrt(k[i, i] * k[j, j])
         k[i, j] = norms * gradient_cosine(mpmath.acos(k[i, j] / norms), depth)
@@ -102,29 +102,29 @@ def normalized_relu_layer(q, q2, c, same=False):
 LAYERS = {"relu": relu_layer, "erf": erf_layer, "normalized_relu": normalized_relu_layer}
 
 
-def infinite_kernels(x, depth, layer, *, branch_scale=None, bias_scale=0.0):
-    """Return NNGP and NTK of infinite width by their recursion, in mpmath's digits.
+def next_layer(layer, sigma):
+    """Return g² E σσ and g² E σ'σ' of all pairs, from their covariances (n, n).
 
-    ``layer`` maps variances and covariance (Σ_ii, Σ_jj, Σ_ij) to g² E σσ and g² E σ'σ'.
+    ``layer`` maps variances and covariance (Σ_ii, Σ_jj, Σ_ij) to both.
     """
-    n, bias = len(x), mpf(bias_scale) ** 2
-    sigma = exact_gram(x) + bias * mpmath.ones(n)
-    theta = sigma.copy()
+    pairs = [
+        layer(sigma[i, i], sigma[j, j], sigma[i, j], i == j) for i, j in np.ndindex(sigma.shape)
+    ]
+    return np.array(pairs, object).T.reshape(2, *sigma.shape)
+
+
+def infinite_kernels(x, depth, layer, *, branch_scale=None, bias_scale=0.0):
+    """Return NNGP and NTK of infinite width by their recursion, in mpmath's digits."""
+    bias, branch = mpf(bias_scale) ** 2, mpf(branch_scale or 0) ** 2
+    sigma = theta = exact(x) @ exact(x).T + bias
     for _ in range(depth):
-        blocks = mpmath.zeros(n), mpmath.zeros(n)
-        for i, j in itertools.product(range(n), repeat=2):
-            value, slope = layer(sigma[i, i], sigma[j, j], sigma[i, j], i == j)
-            blocks[0][i, j] = value + bias
-            blocks[1][i, j] = value + bias + theta[i, j] * slope
+        values, slopes = next_layer(layer, sigma)
+        blocks = values + bias, values + bias + theta * slopes
         if branch_scale is None:
             sigma, theta = blocks
         else:
-            branch = mpf(branch_scale) ** 2
             sigma, theta = sigma + branch * blocks[0], theta + branch * blocks[1]
-    if branch_scale is not None:
-        sigma = sigma + bias * mpmath.ones(n)
-        theta = theta + sigma
-    return sigma, theta
+    return (sigma, theta) if branch_scale is None else (sigma + bias, theta + sigma + bias)
 
 
 def plain_losses(loss, f, labels, *, classes=3):

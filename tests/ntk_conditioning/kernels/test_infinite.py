@@ -26,10 +26,6 @@ from tests.ntk_conditioning.references import (
 )
 
 
-def to_float(matrix):
-    return np.array(matrix.tolist(), dtype=np.float64)
-
-
 def exact_degrees(kernel, n):
     """Return the angles of the first n samples, an upper triangle."""
     angles = np.zeros((n, n))
@@ -57,7 +53,7 @@ def test_relu_is_theorem_4_4_and_so_is_lambda_min_of_near_duplicates(depth, delt
     found = infinite.gradient_angles(x, depth=depth, activation="relu")[0, 1]
     assert found == pytest.approx(angle, rel=1e-12)
     k = infinite.ntk(x, depth=depth, activation="relu")
-    np.testing.assert_allclose(k, to_float(exact), rtol=1e-13, atol=1e-15 * k.max())
+    np.testing.assert_allclose(k, exact.astype(float), rtol=1e-13, atol=1e-15 * k.max())
     # rounding the exact kernel to float64 already moves lambda_min by eps · kappa
     eps = np.finfo(np.float64).eps
     assert np.linalg.eigvalsh(k)[0] == pytest.approx(lambda_min, rel=1e-12 + 10 * eps * kappa)
@@ -109,8 +105,8 @@ def test_unequal_norms_and_near_duplicates_have_the_kernels_of_60_digits(
         exact = infinite_kernels(x, depth, LAYERS[name], **scales)
         degrees = exact_degrees(exact[1], 5)
     for kernel, digits in zip((infinite.nngp, infinite.ntk), exact, strict=True):
-        scales |= {"depth": depth, "activation": name}
-        k, block, expected = kernel(x, **scales), kernel(x[:2], x[1:], **scales), to_float(digits)
+        given, expected = {"depth": depth, "activation": name} | scales, digits.astype(float)
+        k, block = kernel(x, **given), kernel(x[:2], x[1:], **given)
         np.testing.assert_allclose(k, expected, rtol=0, atol=1e-13 * expected.max())
         np.testing.assert_allclose(block, expected[:2, 1:], rtol=0, atol=1e-13 * expected.max())
         np.testing.assert_array_equal(k, k.T)

@@ -5,14 +5,13 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from mpmath import mpf
 
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite_convolutional
 from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
 from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels
 from ntk_conditioning.memory import NotEnoughMemoryError
-from tests.ntk_conditioning.references import LAYERS
+from tests.ntk_conditioning.references import LAYERS, exact, next_layer
 
 
 def images(n, *shape, seed=0):
@@ -20,13 +19,9 @@ def images(n, *shape, seed=0):
 
 
 def slow_kernels(x, depth, layer, *, pooling, taps):
-    """Return NNGP and NTK from those of all pairs of pixels, in mpmath's digits.
-
-    ``layer`` maps variances and covariance (Σ_pp, Σ_qq, Σ_pq) to g² E σσ and g² E σ'σ'.
-    """
-    n, _, height, width = x.shape
-    colours, half = np.vectorize(mpf, otypes=[object])(x), taps // 2
-    sigma = np.tensordot(colours, colours, axes=(1, 1))
+    """Return NNGP and NTK from those of all pairs of pixels, in mpmath's digits."""
+    (n, _, height, width), half = x.shape, taps // 2
+    sigma = np.tensordot(exact(x), exact(x), axes=(1, 1))
     tangent = 0 * sigma
 
     def mean(k):
@@ -35,9 +30,8 @@ def slow_kernels(x, depth, layer, *, pooling, taps):
         return sum(k[:, i, j, :, i, j] for i, j in shifts) / taps**2
 
     for _ in range(depth):
-        q, below = mean(sigma).reshape(n * height * width, -1), mean(sigma + tangent)
-        pairs = [layer(q[i, i], q[j, j], q[i, j], i == j) for i, j in np.ndindex(q.shape)]
-        sigma, slopes = np.array(pairs, object).T.reshape(2, *sigma.shape)
+        below, before = mean(sigma + tangent), mean(sigma).reshape(n * height * width, -1)
+        sigma, slopes = next_layer(layer, before).reshape(2, *sigma.shape)
         tangent = below * slopes
     results = (k.reshape(n, height * width, n, -1) for k in (sigma, sigma + tangent))
     if pooling == "average":
@@ -69,9 +63,9 @@ def test_kernels_are_those_of_loops_over_pixels_in_40_digits(name, taps, pooling
     for kernel in kernels(x, depths=depths.copy(), **options):
         assert kernel.depth == depths.pop(0)
         with mpmath.workdps(40):
-            exact = slow_kernels(x, kernel.depth, LAYERS[name], pooling=pooling, taps=taps)
-        for k, expected in zip((kernel.nngp, kernel.ntk), exact, strict=True):
-            np.testing.assert_allclose(k, expected, rtol=0, atol=tolerance * expected.max())
+            expected = slow_kernels(x, kernel.depth, LAYERS[name], pooling=pooling, taps=taps)
+        for k, right in zip((kernel.nngp, kernel.ntk), expected, strict=True):
+            np.testing.assert_allclose(k, right, rtol=0, atol=tolerance * right.max())
             np.testing.assert_array_equal(k, k.T)
     assert depths == []
 
