@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -20,6 +21,7 @@ from ntk_conditioning.angles.smallest_angle import (
 )
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
+from ntk_conditioning.kernels.infinite import SamplesError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, ShapeError
 from ntk_conditioning.seeds import generator
@@ -107,12 +109,16 @@ def test_candidates_beyond_the_bound_are_computed_on_the_way(monkeypatch):
     assert min_angle(mlp, x, tile=4) == expected
 
 
-def test_equal_rows_are_counted_and_left_out_on_request():
-    mlp, x, distinct = network(), inputs(9), [0, 1, 2, 3, 4, 6]
+INFINITE = partial(infinite.min_angle, depth=2, activation="relu")
+
+
+@pytest.mark.parametrize("find", [partial(min_angle, network()), INFINITE])
+def test_equal_rows_are_counted_and_left_out_on_request(find):
+    x, distinct = inputs(9), [0, 1, 2, 3, 4, 6]
     x[5], x[7], x[8] = x[2], x[2], x[4]
-    found = min_angle(mlp, x)
+    found = find(x)
     assert (found.angle, found.i, found.j, found.duplicates) == (0.0, 2, 5, 4)
-    found, alone = min_angle(mlp, x, exclude_duplicates=True), min_angle(mlp, x[distinct])
+    found, alone = find(x, exclude_duplicates=True), find(x[distinct])
     assert (found.i, found.j, found.duplicates) == (distinct[alone.i], distinct[alone.j], 4)
     assert found.angle == pytest.approx(alone.angle, abs=0, rel=1e-12)
 
@@ -205,6 +211,8 @@ def test_one_distinct_sample_has_no_angle_and_other_rows_cannot_be_paired(n):
     x = inputs(1).repeat(n, 1)
     with pytest.raises(UserError, match="distinct samples have no smallest angle; give two"):
         min_angle(network(), x, exclude_duplicates=True)
+    with pytest.raises(SamplesError, match="1 different samples have no pair" if n else "shape"):
+        INFINITE(x, exclude_duplicates=True)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -213,7 +221,7 @@ def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
     x = torch.tensor([3.0, -1, 2, 5, -7, 1]) * torch.arange(1, 1501).double()[:, None]  # exactly
     x[750:] *= sign
     finite = min_angle(network(6, depth=2, width=8), x)
-    for found in (finite, infinite.min_angle(x, depth=2, activation="relu")):
+    for found in (finite, INFINITE(x)):
         assert (found.angle, found.i) == (0, 0)
         assert found.candidates < 0.6 * len(x) ** 2 / 2
     assert finite.candidates < 10 * len(x)

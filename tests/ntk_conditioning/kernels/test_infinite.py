@@ -192,20 +192,6 @@ def test_hard_cases_have_the_brute_force_minimum(kind, name, depth, monkeypatch)
     assert_brute_force(HARD[kind], depth, name)
 
 
-def test_duplicates_are_counted_and_excluded_on_request():
-    x, kept = samples(12, 4, spread=0.5), [0, 1, 2, 3, 5, 6, 7, 10, 11]
-    x[[4, 9]], x[8] = x[2], x[3]
-    found = infinite.min_angle(x, depth=2, activation="relu")
-    assert (found.angle, found.i, found.j, found.duplicates) == (0, 2, 4, 4)
-    alone = infinite.min_angle(x[kept], depth=2, activation="relu")
-    found = infinite.min_angle(x, depth=2, activation="relu", exclude_duplicates=True)
-    assert found.angle == pytest.approx(alone.angle, rel=1e-12)
-    assert (found.i, found.j, found.duplicates) == (kept[alone.i], kept[alone.j], 4)
-    for rows in ([0], [2, 4, 9]):
-        with pytest.raises(SamplesError, match="1 different samples have no pair"):
-            infinite.min_angle(x[rows], depth=1, activation="relu", exclude_duplicates=True)
-
-
 @pytest.mark.parametrize("tile", [1, 3, 8])
 def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_counts(
     tile, monkeypatch
