@@ -1,5 +1,7 @@
 """Small torch modules with every layer and use of weights, and kernels from their Jacobians."""
 
+import itertools
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -34,7 +36,6 @@ def kernel(a, b, outputs):
 
 
 def assert_right(k, model, *inputs, outputs="sum", rel=1e-12):
-    """Require the kernel of the model's gradients by autograd, one sample at a time."""
     j = jacobian(model, inputs)
     expected = kernel(j, j, outputs)
     assert (k - expected).abs().max() <= rel * expected.abs().max()
@@ -73,24 +74,19 @@ class OfFunction(nn.Module):
 
 
 def convolutions():
-    """Yield names and layers: convolutions and their adjoints with their options."""
-    options = {
-        "plain": {},
-        "stride, padding": {"stride": 2, "padding": 1},
-        "groups, stride": {"groups": 2, "stride": 3, "bias": False},
-        "dilation": {"dilation": 2, "padding": 2},
-    }
-    kinds = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-    adjoint = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
-    for dims in (1, 2, 3):
-        shape = (4, 5, 6, 5)[: dims + 1]
-        for name, given in options.items():
+    options = [
+        {},
+        {"stride": 2, "padding": 1},
+        {"groups": 2, "stride": 3, "bias": False},
+        {"dilation": 2, "padding": 2},
+    ]
+    for dims, given in itertools.product((1, 2, 3), options):
+        convolution, adjoint = (getattr(nn, f"Conv{kind}{dims}d") for kind in ("", "Transpose"))
+        more = {"output_padding": 1} if given.get("stride", 1) > 1 else {}
+        for layer in (convolution(4, 6, 3, **given), adjoint(4, 6, 3, **given, **more)):
             # After another layer, so that there is a gradient with respect to its input.
-            first = kinds[dims](4, 4, 1)
-            yield f"Conv{dims}d, {name}", *ended(first, kinds[dims](4, 6, 3, **given), shape=shape)
-            more = {"output_padding": 1} if given.get("stride", 1) > 1 else {}
-            layer = adjoint[dims](4, 6, 3, **given, **more)
-            yield f"ConvTranspose{dims}d, {name}", *ended(first, layer, shape=shape)
+            first = convolution(4, 4, 1)
+            yield str(layer), *ended(first, layer, shape=(4, 5, 6, 5)[: dims + 1])
     yield "Conv2d, same", *ended(nn.Conv2d(4, 3, (5, 3), padding="same", dilation=(1, 2)))
     yield "Conv2d, circular", *ended(nn.Conv2d(4, 3, 3, padding=2, padding_mode="circular"))
     yield "Conv2d, depthwise", *ended(nn.Conv2d(4, 8, 3, groups=4, padding=1))

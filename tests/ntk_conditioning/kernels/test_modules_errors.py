@@ -4,6 +4,7 @@ import random
 import re
 import resource
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,10 +28,7 @@ from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction,
 X = torch.linspace(-1, 1, 12).view(4, 3)
 
 
-def linear():
-    return nn.Linear(3, 2)
-
-
+linear = partial(nn.Linear, 3, 2)
 CENTRED = OfFunction(lambda m, x: x - x.mean(0))
 LAZY = nn.Sequential(linear(), nn.LazyBatchNorm1d()).eval()
 FROZEN = linear().requires_grad_(False)
@@ -50,7 +48,6 @@ ERRORS = [IndexError, AssertionError, TypeError, ValueError, RuntimeError]
 
 
 def then(function):
-    """Return a module that applies a function to the outputs of a layer."""
     return OfFunction(lambda m, x: function(m.layer(x)), layer=linear())
 
 
@@ -60,8 +57,6 @@ def drawing(draw):
 
 
 def failing(error, at):
-    """Return a module that cannot take some samples."""
-
     def forward(m, x):
         if (x == at).all(dim=1).any():
             raise error("of two\nlines")
