@@ -7,19 +7,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.spectra import precision
 from ntk_conditioning.spectra.condition_numbers import EPS
 from ntk_conditioning.spectra.precision import Problem, ProblemError
-from tests.ntk_conditioning import gradients
+from tests.ntk_conditioning.gradients import network
 from tests.ntk_conditioning.references import exact_ntk, kappa_2x2, theorem_4_4
 
 
-def network(activation: str, depth: int) -> MLP:
-    return gradients.network(4, depth=depth, width=6, activation=activation, seed=3)
-
-
-def pair(delta: float) -> np.ndarray:
+def pair(delta):
     x = np.random.default_rng(5).standard_normal((2, 4))
     x[1] = x[0] + delta * x[1]
     return x
@@ -28,7 +23,7 @@ def pair(delta: float) -> np.ndarray:
 @pytest.mark.parametrize("delta", [0.3, 1e-4, 1e-9])
 @pytest.mark.parametrize(("activation", "depth"), [("linear", 0), ("linear", 2), ("relu", 2)])
 def test_the_reference_of_a_finite_network_is_that_of_its_gradients(activation, depth, delta):
-    x, mlp = pair(delta), network(activation, depth)
+    x, mlp = pair(delta), network(4, depth=depth, width=6, activation=activation, seed=3)
     with mpmath.workdps(60):
         expected = kappa_2x2(exact_ntk(mlp, x))
         found = precision.reference(Problem(activation, depth, 0, 0.0, x, mlp))
@@ -49,11 +44,11 @@ def test_problems_that_have_no_kappa_are_refused():
     with pytest.raises(ProblemError, match="5 samples in 4 dimensions"):
         next(precision.problems(samples=5, dim=4, width=3, depths=[0], seeds=[1], points=2))
     with pytest.raises(ProblemError, match="singular"):
-        precision.reference(Problem("linear", 0, 0, 0.0, pair(0.0), network("linear", 0)))
+        precision.reference(Problem("linear", 0, 0, 0.0, pair(0.0), network(4, depth=0)))
 
 
 @pytest.fixture(scope="module")
-def measured() -> dict[str, list[precision.Measurement]]:
+def measured():
     by_method, axes = defaultdict(list), {"depths": [0, 2], "seeds": [1, 2], "points": 9}
     for problem in precision.problems(samples=5, dim=8, width=12, **axes):
         for measurement in precision.measure(problem):
