@@ -8,6 +8,8 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
 from ntk_conditioning.kernels.differentiated_modules import first
+from ntk_conditioning.networks.architectures import MODELS
+from tests.ntk_conditioning.gradients import deep_network
 
 IMAGE = (4, 7, 6)
 
@@ -192,5 +194,13 @@ def vision_transformer(*, batch_first=True):
     )
 
 
-#: What yields networks, by their layers and what they do with weights.
-NETWORKS = [convolutions, normalisations, own_weights, transformers]
+def experiments():
+    """Yield the networks of the experiments."""
+    for name in sorted(MODELS.keys() - {"mlp"}):
+        depth = 8 if MODELS[name].family == "resnet" else 2
+        model = with_statistics(deep_network(name, depth, 4, activation="tanh", outputs=2))
+        yield name, model, (torch.randn(3, 3, 8, 8),)
+
+
+#: Networks whose layers differ, and what they do with weights.
+LAYERS, USES = [convolutions, normalisations, experiments], [own_weights, transformers]

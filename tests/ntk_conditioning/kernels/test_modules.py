@@ -12,18 +12,15 @@ from torch.utils.checkpoint import checkpoint
 
 from ntk_conditioning import ntk
 from ntk_conditioning.kernels import empirical
-from ntk_conditioning.networks.architectures import MODELS
-from tests.ntk_conditioning.gradients import deep_network, inputs, network
+from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
-    NETWORKS,
+    LAYERS,
+    USES,
     OfFunction,
     assert_right,
-    convolutions,
     jacobian,
     kernel,
-    normalisations,
     vision_transformer,
-    with_statistics,
 )
 
 # Two float64 routes to one sum of some thousand products.
@@ -51,20 +48,12 @@ def assert_is_product_of_jacobians(
             assert (k - between).abs().max() <= REL * expected.abs().max()
 
 
-@pytest.mark.parametrize("networks", NETWORKS)
+@pytest.mark.parametrize("networks", LAYERS + USES)
 def test_layers_and_uses_of_weights(networks, caplog):
     for name, model, x in networks():
-        few = networks in (convolutions, normalisations)
-        assert_is_product_of_jacobians(model, x, outputs=["full"] if few else OUTPUTS)
+        outputs = ["full"] if networks in LAYERS else OUTPUTS
+        assert_is_product_of_jacobians(model, x, outputs=outputs)
         assert not caplog.records, name  # nothing is slow
-
-
-@pytest.mark.parametrize("name", sorted(MODELS.keys() - {"mlp"}))
-def test_the_networks_of_the_experiments(name, caplog):
-    depth = 8 if MODELS[name].family == "resnet" else 2
-    model = with_statistics(deep_network(name, depth, 4, activation="tanh", outputs=2))
-    assert_is_product_of_jacobians(model, (torch.randn(3, 3, 8, 8),), outputs=["full"])
-    assert not caplog.records
 
 
 @given(

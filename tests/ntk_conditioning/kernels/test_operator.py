@@ -15,10 +15,9 @@ from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.spectra.condition_numbers import KernelError
 from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
-    NETWORKS,
+    LAYERS,
+    USES,
     OfFunction,
-    convolutions,
-    normalisations,
 )
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -32,12 +31,11 @@ def assert_products(k, kernel):
     assert k.trace() == pytest.approx(kernel.trace().item(), rel=1e-12)
 
 
-@pytest.mark.parametrize("networks", NETWORKS)
+@pytest.mark.parametrize("networks", LAYERS + USES)
 def test_products_are_those_with_the_kernel(networks):
     for _, model, x in networks():
         before = {key: value.clone() for key, value in model.state_dict().items()}
-        layers = networks in (convolutions, normalisations)
-        for outputs in ["full"] if layers else ["sum", 0, "mean_of_kernels", "full"]:
+        for outputs in ["full"] if networks in LAYERS else ["sum", 0, "mean_of_kernels", "full"]:
             k = ntk_operator(model, x, outputs=outputs, batch=4)
             assert_products(k, ntk(model, x, outputs=outputs))
         assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
