@@ -10,87 +10,71 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations, user_models
 
 EXAMPLE = Path(__file__).parents[3] / "docs/examples/own_network.py"
-HEAD = """\
+BUILD = """\
 import numpy as np
 import torch
 from torch import nn
 
 def build(*, depth, width, activation, shape, outputs, generator):
-"""
-LINEAR = """\
     network = nn.Linear(shape[0], outputs)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.normal_(generator=generator)
-"""
+    for parameter in network.parameters():
+        parameter.data.normal_(generator=generator)
+    return """
 
 
-def written(folder: Path, body: str) -> Path:
+def tried(folder, text):
+    """Check the network that a file builds, or one that returns what the text says."""
     path = folder / "mine.py"
-    path.write_text(body if "def " in body else HEAD + body)
-    return path
-
-
-def tried(path: Path, image=None) -> None:
-    size = {"d": 64, "image": image, "depth": 2, "width": 8, "outputs": 3}
+    path.write_text(text if "def " in text else BUILD + text)
+    size = {"d": 64, "image": None, "depth": 2, "width": 8, "outputs": 3}
     user_models.require_trainable(
         user_models.load(path, "build"), **size, activation=activations.get("relu")
     )
 
 
-# What stands below the def, or a file of its own -> how its line goes on after the file's name.
+# A file, or what is returned -> how the line of the error goes on after the file's name.
 MISTAKES = {
     "def other(): pass": "build() is not there; write def build(*, depth, width, activation,",
     "def build(depth, width): pass": "build() takes other arguments (got an unexpected keyword",
     "raise ValueError('a\\nb') # def ": "line 1: ValueError: a b",
-    "    return nn.Linear(shape, outputs)": (
-        "build() fails at depth 2, width 8, shape (64,): line 6: TypeError: "
-    ),
-    "    return 1": "build() returns a int, and not a torch.nn.Module",
-    "    return nn.Flatten()": "build() returns a module without weights to train",
-    "    return nn.Linear(shape[0], outputs)": "build() gives other weights each time: draw all",
-    LINEAR + "    return nn.Sequential(nn.Conv2d(1, 1, 3), network)": "build() gives other weights",
-    LINEAR + "    network.weight.data *= np.random.rand()\n    return network": (
+    "nn.Linear(shape, 1)": "build() fails at depth 2, width 8, shape (64,): line 9: TypeError: ",
+    "1": "build() returns a int, and not a torch.nn.Module",
+    "nn.Flatten()": "build() returns a module without weights to train",
+    "nn.Linear(shape[0], outputs)": (
         "build() gives other weights each time: draw all from generator, or begin with "
         "torch.manual_seed(generator.initial_seed())"
     ),
-    "    torch.manual_seed(0)\n    return nn.Linear(shape[0], outputs)": (
-        "build() gives the same weights for every seed"
-    ),
-    LINEAR
-    + "    return nn.Sequential(network, nn.Linear(1, 1))[:1].append(nn.Unflatten(1, (1, 3)))": (
+    "nn.Sequential(nn.Conv2d(1, 1, 3), network)": "build() gives other weights each time",
+    "network.apply(lambda m: m.weight.data.mul_(np.random.rand()))": "build() gives other weights",
+    "torch.manual_seed(0) and nn.Linear(64, 3)": "build() gives the same weights for every seed",
+    "nn.Sequential(network, nn.Unflatten(1, (1, 3)))": (
         "build() gives a network whose outputs for 2 samples are (2, 1, 3); with outputs=3 they"
     ),
-    LINEAR + "    return nn.Sequential(nn.Unflatten(1, (2, 32)), network)": (
+    "nn.Sequential(nn.Unflatten(1, (2, 32)), network)": (
         "build() gives a network that fails on 2 samples of shape (64,): RuntimeError"
     ),
-    LINEAR + "    return nn.Sequential(nn.Flatten(0), nn.Unflatten(0, (2, 64)), network)": (
+    "nn.Sequential(nn.Flatten(0), nn.Unflatten(0, (2, 64)), network)": (
         "build() gives a network that fails on 3 samples of shape (64,): RuntimeError"
     ),
-    LINEAR + "    network.weight.data.log_()\n    return network": (
-        "build() draws weights that are not finite: weight"
-    ),
-    LINEAR + "    return nn.Sequential(network, nn.Dropout())": (
+    "network.apply(lambda m: m.weight.data.log_())": "build() draws weights that are not finite: w",
+    "nn.Sequential(network, nn.Dropout())": (
         "build() gives a network whose outputs differ from one call to the next, as with dropout"
     ),
 }
 
 
-@pytest.mark.parametrize("body", MISTAKES)
-def test_a_mistake_is_one_line(tmp_path, body):
-    path = written(tmp_path, body)
+@pytest.mark.parametrize("text", MISTAKES)
+def test_a_mistake_is_one_line(tmp_path, text):
     with pytest.raises(UserError) as caught:
-        tried(path)
+        tried(tmp_path, text)
     (line,) = str(caught.value).splitlines()
-    assert line.startswith(f"{path}: {MISTAKES[body]}")
+    assert line.startswith(f"{tmp_path / 'mine.py'}: {MISTAKES[text]}")
 
 
 def test_torchs_usual_initialisation_can_be_kept(tmp_path):
     """With its seed set in the function, which changes nothing outside."""
-    seeded = "    torch.manual_seed(generator.initial_seed())\n"
-    path = written(tmp_path, seeded + "    return nn.Linear(shape[0], outputs)")
     state = torch.random.get_rng_state()
-    tried(path)
+    tried(tmp_path, "torch.manual_seed(generator.initial_seed()) and nn.Linear(64, 3)")
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
