@@ -43,10 +43,8 @@ def test_functions_are_torchs_and_the_gain_makes_the_second_moment_one(name):
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_derivatives_are_autograds(name):
     """Also at 0 and at every kink of the registered ones."""
-    points = np.append(
-        np.linspace(-9, 9, 1000), [0, *get(name).kinks] if name in REGISTERED else []
-    )
-    z = torch.from_numpy(points).requires_grad_()
+    kinks = [0.0, *get(name).kinks] if name in REGISTERED else []
+    z = torch.from_numpy(np.r_[np.linspace(-9, 9, 1000), kinks]).requires_grad_()
     get(name).function(z).sum().backward()
     torch.testing.assert_close(get(name).derivative(z.detach()), z.grad, rtol=1e-12, atol=1e-15)
     single = z.detach().float()

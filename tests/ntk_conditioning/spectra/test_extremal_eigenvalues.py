@@ -227,6 +227,7 @@ CROWDED = {  # where Lanczos cannot tell eigenvectors apart
     "largest": kernel(np.r_[np.geomspace(1, 1e3, 100), 1e6 * (1 - CLOSE)]),
     "above the floor": kernel(np.r_[np.zeros(50), 1 + CLOSE, np.geomspace(2, 1e6, 50)]),
 }
+SINGLE = CROWDED["largest"].astype(np.float32)
 
 
 @BOTH
@@ -242,11 +243,7 @@ def test_crowded_eigenvalues_are_found_by_the_whole_spectrum(k, condition, caplo
     ("condition", "k", "refusal"),
     [
         (on_torch, of_rank(23, 11), "a kernel of 23 samples without full rank"),
-        (
-            extreme_conditioning,
-            CROWDED["largest"].astype(np.float32),
-            "the whole spectrum of a kernel of 300",
-        ),
+        (extreme_conditioning, SINGLE, "the whole spectrum of a kernel of 300"),
     ],
 )
 def test_what_the_host_must_hold_in_float64_must_be_available(condition, k, refusal, monkeypatch):
