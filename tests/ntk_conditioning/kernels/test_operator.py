@@ -11,9 +11,9 @@ from torch.utils.checkpoint import checkpoint
 from ntk_conditioning import condition, ntk, ntk_operator
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.differentiated_modules import MixedSamplesError, OutputsError
-from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.spectra.condition_numbers import KernelError
 from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
+from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
     LAYERS,
     USES,
@@ -53,8 +53,7 @@ def test_one_of_several_results_is_picked_and_some_parameters_are_selected():
 
 
 def test_solvers_of_scipy_and_torch_take_it():
-    mlp = init_mlp(5, depth=2, width=16, activation="relu", generator=np.random.default_rng(0))
-    x = torch.randn(40, 5)
+    mlp, x = network(5), inputs(40, 5)
     largest = torch.linalg.eigvalsh(ntk(mlp, x))[-1]
     k = ntk_operator(mlp, x)
     assert eigsh(k, k=1, return_eigenvectors=False) == pytest.approx(largest.item(), rel=1e-10)
@@ -136,8 +135,7 @@ def test_the_largest_eigenvalue_is_known_up_to_the_residual_of_its_vector():
 
 
 def test_an_operator_has_a_bound_on_kappa_and_the_same_bytes_again():
-    mlp = init_mlp(20, depth=3, width=64, activation="relu", generator=np.random.default_rng(0))
-    x = torch.from_numpy(np.random.default_rng(1).standard_normal((120, 20)))
+    mlp, x = network(20, depth=3, width=64), inputs(120, 20)
     exact, found = condition(ntk(mlp, x)), condition(ntk_operator(mlp, x))
     frobenius = np.linalg.norm(exact.eigenvalues)
     participation = exact.eigenvalues.sum() ** 2 / frobenius**2
