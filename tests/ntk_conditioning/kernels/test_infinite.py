@@ -264,7 +264,6 @@ def test_errors_of_quadrature_hold(name, scale, error):
         (np.ones((0, 3)), {}, SamplesError, r"shape \(0, 3\)"),
         ([[1.0, math.nan]], {}, SamplesError, "not a number"),
         (np.ones((2, 3)) * 1j, {}, SamplesError, "complex128"),
-        ([[1.0], [1.0, 2.0]], {}, ValueError, "inhomogeneous shape"),
         ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], {}, ZeroRowError, "row 1"),
         (np.ones((2, 3)), {"x2": np.ones((2, 4))}, SamplesError, "3 features and x2 4"),
         (np.ones((2, 3)), {"depth": -1}, SamplesError, "-1 is negative"),
