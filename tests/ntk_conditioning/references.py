@@ -156,24 +156,17 @@ DIGITS = {  # functions and derivatives at any number of digits
 }
 
 
-def exact_gradient(mlp, row):
-    """Return the gradient as one long list in mpmath's digits, from the same float64 weights."""
-    function, derivative = DIGITS[mlp.activation.name]
-    weights = [mpmath.matrix(w.tolist()) for w in mlp.weights]
-    alphas, slopes = [mpmath.matrix(row.tolist())], []
+def exact_gradients(mlp, x):
+    """Return the gradients (n, p) in mpmath's digits, from the same float64 weights."""
+    function, derivative = (np.vectorize(f, otypes=[object]) for f in DIGITS[mlp.activation.name])
+    weights, alphas, slopes = [exact(weight) for weight in mlp.weights], [exact(x)], []
     for layer, weight in enumerate(weights[:-1], start=1):
-        scale, z = mpf(mlp.scale(layer)), weight * alphas[-1]
-        alphas.append(scale * z.apply(function))
-        slopes.append(scale * z.apply(derivative))
-    delta, entries = mpmath.matrix([1]), []
+        scale, z = mpf(mlp.scale(layer)), alphas[-1] @ weight.T
+        alphas.append(scale * function(z))
+        slopes.append(scale * derivative(z))
+    delta, parts = exact(np.ones((len(x), 1))), []
     for layer in range(mlp.depth, -1, -1):
-        entries += [b * a for b in delta for a in alphas[layer]]
+        parts.append(delta[:, :, None] * alphas[layer][:, None])
         if layer:
-            back = weights[layer].T * delta
-            delta = mpmath.matrix([s * b for s, b in zip(slopes[layer - 1], back, strict=True)])
-    return entries
-
-
-def exact_ntk(mlp, x):
-    gradients = [exact_gradient(mlp, row) for row in x]
-    return mpmath.matrix([[mpmath.fdot(a, b) for b in gradients] for a in gradients])
+            delta = slopes[layer - 1] * (delta @ weights[layer])
+    return np.concatenate([part.reshape(len(x), -1) for part in parts], axis=1)

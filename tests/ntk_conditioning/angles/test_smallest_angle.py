@@ -26,14 +26,13 @@ from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, ShapeError
 from ntk_conditioning.seeds import generator
 from tests.ntk_conditioning.gradients import inputs, network
-from tests.ntk_conditioning.references import exact_gradient
+from tests.ntk_conditioning.references import exact_gradients
 
 
 @mpmath.workdps(60)
 def exact_angles(mlp, x, pairs):
     """Return the angles between the gradients at pairs of rows of ``x``, right to 60 digits."""
-    gradients = [mpmath.matrix(exact_gradient(mlp, row)) for row in x]
-    units = [gradient / mpmath.norm(gradient) for gradient in gradients]
+    units = [gradient / mpmath.norm(gradient) for gradient in exact_gradients(mlp, x)]
     sides = [(mpmath.norm(units[i] - units[j]), mpmath.norm(units[i] + units[j])) for i, j in pairs]
     return [float(2 * mpmath.atan2(*both)) for both in sides]
 
