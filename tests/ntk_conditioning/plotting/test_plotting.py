@@ -1,7 +1,6 @@
 """Curves, names and marks of figures, and files that have the same bytes each time."""
 
 import re
-from itertools import combinations
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,6 +10,7 @@ import pytest
 import yaml
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from scipy.spatial.distance import pdist
 
 from ntk_conditioning import plotting
 from ntk_conditioning.networks import activations
@@ -55,40 +55,37 @@ def test_missing_points_are_gaps_and_lone_points_are_dots(ax):
     assert sorted(drawn) == [[0], [0], [2], [2], [4, 5]], "a line and a dot for each lone point"
     assert [line.get_marker() for line in ax.lines].count(".") == 2
     assert len(ax.collections) == 3
-    lines = len(ax.lines)
-    plotting.curves(table, x="x", y="y", ax=ax, color="k")  # they have a marker already
-    assert len(ax.lines) == lines + 3
+    marked = Figure().subplots()
+    plotting.curves(table, x="x", y="y", ax=marked, color="k")
+    assert len(marked.lines) == 3
 
 
 def test_a_point_needs_all_its_seeds_and_the_mean_is_arithmetic(ax):
     table = pd.DataFrame({"x": [0, 0, 1, 1, 2, 2], "y": [1.0, 99.0, 2.0, np.nan, 4.0, 6.0]})
     plotting.curves(table, x="x", y="y", ax=ax)
     ax.set_yscale("log")
-    points = [tuple(map(float, point)) for line in ax.lines for point in line.get_xydata()]
-    assert points == [(0.0, 50.0), (2.0, 5.0)]
+    assert [line.get_xydata().tolist() for line in ax.lines] == [[[0, 50]], [[2, 5]]]
     with pytest.raises(ValueError, match="before the axis becomes logarithmic"):
         plotting.curves(table, x="x", y="y", ax=ax)
 
 
 def test_panels_have_letters_before_their_titles_unless_there_is_only_one():
-    axes = Figure().subplots(2, 2)
-    plotting.label_panels([axes[0, 0]])
-    axes[0, 1].set_axis_off()
-    axes[1, 0].set_title("one line")
-    assert axes[0, 0].get_title("left") == ""
-    plotting.label_panels(axes.flat)
-    titles = [ax.get_title("left").strip() for ax in axes.flat]
-    assert titles == [r"$\mathbf{(a)}$", "", r"$\mathbf{(b)}$ one line", r"$\mathbf{(c)}$"]
+    alone, off, titled = axes = Figure().subplots(3)
+    plotting.label_panels([alone])
+    assert alone.get_title("left") == ""
+    off.set_axis_off()
+    titled.set_title("one line")
+    plotting.label_panels(axes)
+    titles = [ax.get_title("left").strip() for ax in axes]
+    assert titles == [r"$\mathbf{(a)}$", "", r"$\mathbf{(b)}$ one line"]
 
 
 def test_legend_groups_begin_rows():
     figure = Figure()
-    figure.subplots()
     groups = [[plotting.sample(name) for name in names] for names in ("abcde", "", "xy")]
     plotting.legend(figure, *groups, [plotting.band_sample("z")], columns=3)
-    (legend,) = figure.legends
-    by_column = np.array([text.get_text() for text in legend.get_texts()]).reshape(3, -1)
-    assert by_column.T.tolist() == [["a", "b", "c"], ["d", "e", ""], ["x", "y", ""], ["z", "", ""]]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["a", "d", "x", "z", "b", "e", "y", "", "c", "", "", ""]  # column by column
 
 
 # Machado, Oliveira & Fernandes (2009), severity 1.0: linear RGB as people without the one kind of
@@ -111,16 +108,14 @@ def lab(color, sight):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-PALETTES = [looks.colors("dataset", CATALOGUE), looks.colors("activation", activations.names())]
-
-
 @pytest.mark.parametrize("sight", SIGHT)
-@pytest.mark.parametrize("colors", PALETTES, ids=["datasets", "activations"])
-def test_colors_are_told_apart_with_any_sight(colors, sight):
+@pytest.mark.parametrize(
+    ("column", "names"), [("dataset", CATALOGUE), ("activation", activations.names())]
+)
+def test_colors_are_told_apart_with_any_sight(column, names, sight):
     # A difference of 2 can be seen side by side; thin lines across a figure need several times it.
-    seen = {name: lab(color, np.array(SIGHT[sight])) for name, color in colors.items()}
-    for one, other in combinations(colors, 2):
-        assert np.linalg.norm(seen[one] - seen[other]) > 14, (one, other)
+    seen = [lab(color, np.array(SIGHT[sight])) for color in looks.colors(column, names).values()]
+    assert pdist(seen).min() > 14
 
 
 def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
@@ -130,11 +125,12 @@ def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
     names = "relu", "normalized_relu", "swish_2", "normrelu--1"
     labels = [plotting.label("activation", name) for name in names]
     assert labels == ["ReLU", "normalised ReLU", "swish 2", "NormReLU (-1)"]
-    alone = looks.colors("activation", ["tanh"])
-    among = looks.colors("activation", ["swish", "normalized_tanh", "relu", "tanh"])
-    assert alone["tanh"] == among["tanh"] == among["normalized_tanh"] != among["swish"]
-    both = looks.colors("dataset", ["digits", "wine"])
-    assert looks.colors("dataset", ["wine"])["wine"] == both["wine"]
+    for column, name, others in (
+        ("activation", "tanh", ["swish"]),
+        ("dataset", "wine", ["digits"]),
+    ):
+        alone, among = looks.colors(column, [name]), looks.colors(column, [*others, name])
+        assert alone[name] == among[name] != among[others[0]]
     unknown = [f"own_{k}" for k in range(50)]
     colors = looks.colors("dataset", [*CATALOGUE, *unknown[:6]])
     assert len(set(colors.values())) == len(CATALOGUE) + 6
@@ -142,14 +138,9 @@ def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
 
 
 def test_curves_are_told_apart_without_colors():
-    for column, values in (
-        ("dataset", CATALOGUE),
-        ("activation", activations.names()),
-        ("depth", range(11)),
-        ("depth", [2**k for k in range(10)]),
-    ):
-        markers = looks.markers(column, values)
-        assert len(set(markers.values())) == len(markers)
+    named = [("dataset", CATALOGUE), ("activation", activations.names())]
+    for column, values in [*named, ("depth", range(11)), ("depth", [2**k for k in range(10)])]:
+        assert len(set(looks.markers(column, values).values())) == len(values)
     lines = looks.dashes(["relu", "linear", "tanh", "relu"])
     assert lines["relu"] == ""
     assert len({str(line) for line in lines.values()}) == 3
@@ -157,9 +148,8 @@ def test_curves_are_told_apart_without_colors():
 
 def test_depths_darken_and_a_part_of_a_categorical_column_looks_as_in_the_whole(ax):
     shades = [sum(to_rgb(color)) for color in looks.colors("depth", [10, 1, 4, 4]).values()]
-    assert len(shades) == 3
-    assert shades == sorted(shades, reverse=True)
-    assert list(looks.colors("depth", [3])) == [3]
+    assert shades == sorted({*shades}, reverse=True)
+    assert (len(shades), [*looks.colors("depth", [3])]) == (3, [3])
     depths = pd.Series([1, 4, 8]).astype(pd.CategoricalDtype([1, 2, 4, 8]))
     whole = looks.colors("depth", [1, 2, 4, 8])
     assert looks.colors("depth", depths[depths != 1]) == whole
@@ -179,26 +169,28 @@ def test_arrows_stand_beside_all_curves_and_those_of_a_curve_at_one_height(ax, e
     look = {"x": "depth", "hue": "activation", "style": "normalised"}
     look["dashes"] = {False: "", True: (4, 1.6)}
     plotting.arrows(ax, missing, **look, text="depth", label="beyond", edge=edge)
-    drawn = [line for line in ax.lines if line.get_linewidth() == 0.6]
+    _, *drawn = ax.lines
     assert [line.get_xdata().tolist() for line in drawn] == [[1, 2], [2]]
     low, high = ax.get_ylim()
     levels = [float(*{*line.get_ydata()}) for line in drawn]  # one height for each curve
     first, second = (low * (high / low) ** level for level in levels)
     assert 1e7 < first < second < high if edge == "top" else low < first < second < 1e2
-    # No number is written beside the arrows, which have no values.
     ticks = [*ax.get_yticks(), *ax.get_yticks(minor=True)]
-    assert not any(first <= tick <= second for tick in ticks)
+    assert not any(first <= tick <= second for tick in ticks)  # arrows have no values
     assert [text.get_text() for text in ax.texts] == ["beyond", "1", "2", "2"]
     assert [line.get_linestyle() for line in drawn] == ["-", "--"]
     name = "up" if edge == "top" else "down"
     assert {line.get_marker() for line in drawn} == {rf"$\{name}arrow$"}
 
 
-def test_a_curve_keeps_its_marker_where_another_has_no_value(ax):
-    rows = pd.DataFrame({"x": [0, 1, 0, 1], "width": [16, 16, 64, 64], "y": [np.nan] * 2 + [1, 2]})
-    plotting.curves(rows, x="x", y="y", hue="width", ax=ax)
-    _, second = plotting.samples("width", [16, 64])
-    assert [line.get_marker() for line in ax.lines] == [second.get_marker()]
+def test_a_curve_keeps_its_marker_where_another_has_no_value_and_bounds_are_not_joined(ax):
+    rows = {"x": [0, 1, 0, 1], "width": [16, 16, 64, 64], "y": [np.nan] * 2 + [1, 2]}
+    rows, look = pd.DataFrame(rows | {"style": "linear"}), {"x": "x", "y": "y", "hue": "width"}
+    plotting.curves(rows, ax=ax, **look)
+    (line,), (_, second) = ax.lines, plotting.samples("width", [16, 64])
+    assert line.get_marker() == second.get_marker()
+    plotting.curves(rows, ax=ax, **look, style="style", markers=False, **plotting.LOWER_BOUND)
+    assert {bound.get_linewidth() for bound in ax.lines[1:]} == {0}
 
 
 def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax):
@@ -223,13 +215,6 @@ def test_bars_are_drawn_over_errors_that_can_be_seen(ax):
     assert plotting.error_bars(ax, rows, **look)
     (bars,) = ax.collections
     np.testing.assert_allclose(bars.get_segments(), [[[2, 20], [2, 45]], [[8, 0.5], [8, 50]]])
-
-
-def test_lower_bounds_of_a_curve_are_not_joined(ax):
-    rows = pd.DataFrame({"x": [1, 2], "y": [3.0, 4.0], "hue": "relu", "style": "linear"})
-    look = {"x": "x", "y": "y", "hue": "hue", "style": "style", "markers": False}
-    plotting.curves(rows, ax=ax, **look, **plotting.LOWER_BOUND)
-    assert {line.get_linewidth() for line in ax.lines} == {0}
 
 
 def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path):
