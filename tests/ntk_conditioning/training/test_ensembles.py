@@ -1,12 +1,12 @@
-"""Ensembles have autograd's gradients, and members that feel no other."""
+"""Ensembles have autograd's gradients, members that feel no other, and measure what they say."""
 
 import math
-from itertools import product
+from functools import partial
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.lr_scheduler import MultiStepLR
 
@@ -16,7 +16,9 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import mlp_ensemble, trainer
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.trainer import NetworkSpec
+from ntk_conditioning.training.steps import PADDING as P
+from ntk_conditioning.training.steps import crop_flip, draw_moves
+from ntk_conditioning.training.trainer import NetworkSpec, Training
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import LOSSES, Mlp, ensemble, networks, split
 from tests.support.trainings import after, assert_same, finish
@@ -27,12 +29,22 @@ CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
 RELU, LEAKY = activations.get("relu"), activations.get("leaky_relu-0.2")
 #: Two seeds with three rates each.
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
+SHAPE = (2, 6, 5)
 
 
-def make(members=MEMBERS, *, n=10, d=3, depth=2, width=7, activation=RELU, **options) -> Ensemble:
-    options = {"epochs": 3, "batch_size": 4} | options
-    architecture = Mlp(depth, width, activation)
-    return ensemble(architecture, members, n=n, shape=(d,), test=n + 1, **options)
+def mlps(members=MEMBERS, *, activation=RELU, **options) -> Ensemble:
+    usual = {"n": 10, "shape": (3,), "test": 11, "epochs": 3, "batch_size": 4}
+    return ensemble(Mlp(2, 7, activation), members, **usual | options)
+
+
+def network(name: str, **options):
+    depth = 8 if name.startswith("resnet") else 2
+    return networks(name, image=(6, 5, 2), depth=depth, width=4, activation="selu", **options)
+
+
+def modules(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, **more) -> Training:
+    usual = {"n": 11, "shape": SHAPE, "test": 7, "epochs": 3, "batch_size": 4, "dtype": dtype}
+    return ensemble(network(name, dtype=dtype), members, **usual | more)
 
 
 #: Those of the project and of a user, with torch's own function.
@@ -50,26 +62,19 @@ ACTIVATIONS = {
 }
 
 
-class Plain(nn.Module):
-    """The network of liu2023relu, Eq. (1), as one writes it for autograd."""
-
-    def __init__(self, activation, weights):
-        super().__init__()
-        self.activation, self.weights = activation, nn.ParameterList(weights)
-
-    def forward(self, x):
-        *hidden, last = self.weights
-        for w in hidden:
-            value = ACTIVATIONS[self.activation](x @ w.T)
-            x = self.activation.gain / math.sqrt(len(w)) * value
-        return x @ last.T, None
+def plain(activation, weights, x):
+    """Return the outputs of liu2023relu, Eq. (1), as one writes them for autograd."""
+    *hidden, last = weights
+    for w in hidden:
+        x = activation.gain / math.sqrt(len(w)) * ACTIVATIONS[activation](x @ w.T)
+    return x @ last.T
 
 
-def weights(trained, number: int) -> list[Tensor]:
-    if isinstance(trained, Ensemble):
-        state = trained.state().items()
-        return [torch.from_numpy(w[number]) for name, w in state if "network" in name]
-    return [*trained._groups[number].network.parameters()]
+def trained_weights(trained, number: int) -> list[torch.Tensor]:
+    if not isinstance(trained, Ensemble):
+        return [*trained._groups[number].network.parameters()]
+    state = trained.state().items()
+    return [torch.tensor(w[number], requires_grad=True) for name, w in state if "network" in name]
 
 
 def norm(tensors):
@@ -93,7 +98,7 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
     """
     # rates by which nothing is rounded
     members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 1 + options.get("together", 0)]
-    if plain := isinstance(kind, Activation):
+    if isinstance(kind, Activation):
         made = Mlp(depth, 7, kind)
     else:
         size = {"image": (3, 1, 1), "depth": depth, "width": 4, "activation": "selu"}
@@ -101,33 +106,38 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
     epochs, more = 4 if options else 1, {"batch_size": 4, "loss": loss} | options
     trained = ensemble(made, members, n=7, shape=(3,), test=8, epochs=epochs, **more)
     assert trained.advance()
-    loops = []
+    loops, rule = [], {name: options.get(name, 0) for name in ("momentum", "weight_decay")}
     for number, (seed, rate) in enumerate(members):
-        model = Plain(kind, weights(trained, number)) if plain else made(generator(seed, "init"))
-        rule = {name: options.get(name, 0) for name in ("momentum", "weight_decay")}
-        sgd = torch.optim.SGD(model.parameters(), lr=rate, **rule)
-        loops.append((seed, model, sgd, MultiStepLR(sgd, options.get("decay_at", ()), gamma=0.3)))
+        weights = trained_weights(trained, number)
+        outputs = partial(plain, kind, weights)
+        if not isinstance(trained, Ensemble):
+            model = made(generator(seed, "init"))
+            weights, outputs = [*model.parameters()], lambda x, model=model: model(x)[0]
+        sgd = torch.optim.SGD(weights, lr=rate, **rule)
+        schedule = MultiStepLR(sgd, options.get("decay_at", ()), gamma=0.3)
+        loops.append((number, seed, weights, outputs, sgd, schedule))
     for epoch, rows in product(range(1, epochs + 1), (slice(4), slice(4, 7))):
         assert trained.advance(after(1)) == (rows.stop == 7)
-        for number, (seed, model, sgd, schedule) in enumerate(loops):
+        for number, seed, weights, outputs, sgd, schedule in loops:
             chosen, data = generator(seed, "batch", epoch).permutation(7)[rows], split(seed, 7, 3)
-            before = [w.detach().clone() for w in model.parameters()]
+            before = [w.detach().clone() for w in weights]
             sgd.zero_grad()
-            plain_losses(loss, model(data.x[chosen])[0], data.y[chosen]).mean().backward()
-            gradient = norm(w.grad for w in model.parameters())
+            plain_losses(loss, outputs(data.x[chosen]), data.y[chosen]).mean().backward()
+            gradient = norm(w.grad for w in weights)
             sgd.step()
-            moved = norm(w - b for w, b in zip(model.parameters(), before, strict=True))
-            pairs = zip(model.parameters(), weights(trained, number), strict=True)
-            assert norm(w - other for w, other in pairs) < 1e-12 * moved
+            moved = norm(map(torch.sub, weights, before))
+            found = trained_weights(trained, number)
+            assert len(found) == len(weights)
+            assert norm(map(torch.sub, weights, found)) < 1e-12 * moved
             if rows.stop == 7:
                 schedule.step()
                 size = trained.metrics["gradient_norm"][epoch, number]
                 assert size == pytest.approx(gradient, abs=0, rel=1e-12)
     assert np.isnan(trained.metrics["gradient_norm"][0]).all()
     assert trained.finished
-    for number, (seed, model, *_) in enumerate(loops):
+    for number, seed, _, outputs, *_ in loops:
         for name, data in (("train", split(seed, 7, 3)), ("test", split(100 + seed, 8, 3))):
-            f = model(data.x)[0]
+            f = outputs(data.x)
             expected = plain_losses(loss, f, data.y).mean().item()
             nearest = (f - torch.tensor([-1, 0, 1])).abs().argmin(1)
             right = ((nearest if loss == SCALAR else f.argmax(1)) == data.y).double().mean().item()
@@ -139,9 +149,9 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
 @pytest.mark.parametrize("together", [False, True])
 def test_samples_are_evaluated_in_parts_and_only_when_asked(monkeypatch, together):
     """Within 1e-14: the sum of ten losses in another order."""
-    often = finish(make(epochs=5, together=together))
+    often = finish(mlps(epochs=5, together=together))
     monkeypatch.setattr(trainer, "EVALUATED", 4)
-    seldom = finish(make(epochs=5, evaluate_every=2, together=together))
+    seldom = finish(mlps(epochs=5, evaluate_every=2, together=together))
     measured = [0, 2, 4, 5]
     for name in Ensemble.METRICS[:-1]:
         values, expected = seldom.metrics[name], often.metrics[name]
@@ -168,12 +178,12 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
     # one diverges within two epochs; a ReLU network might die instead
     recorded, kind = [], {"together": True, "epochs": 6, "loss": SQUARE, "activation": LEAKY}
     members = [*MEMBERS, NetworkSpec(5, 1e6)]
-    expected, paused = finish(make(members, **kind)), make(members, **kind)
+    expected, paused = finish(mlps(members, **kind)), mlps(members, **kind)
     assert paused.advance()
     assert not paused.advance(after(1))  # of three steps
     monkeypatch.setattr(mlp_ensemble, "waits", lambda step: step())
     monkeypatch.setattr(mlp_ensemble, "Recorded", record)
-    found = make(members, **kind)
+    found = mlps(members, **kind)
     found._replays = True
     finish(found)
     assert len(recorded) == 2, "before one diverged, and after it"
@@ -182,3 +192,54 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
     finish(found)
     assert len(recorded) == 3, "the first group was left with its last step"
     assert_same(found.state(), expected.state())
+
+
+def test_crops_and_mirror_images_are_those_of_a_loop():
+    x, moves = split(0, 40, *SHAPE).x, draw_moves(3, 2, 40)
+    result = crop_flip(x, torch.from_numpy(moves))
+    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (P, P), (P, P)))
+    for image, framed, (top, left, mirrored) in zip(result.numpy(), padded, moves, strict=True):
+        expected = framed[:, top : top + 6, left : left + 5]
+        np.testing.assert_array_equal(image, expected[:, :, ::-1] if mirrored else expected)
+
+
+def test_moves_follow_from_seed_and_epoch_and_are_spread_evenly():
+    moves = draw_moves(3, 2, 20_000)
+    np.testing.assert_array_equal(moves, draw_moves(3, 2, 20_000))
+    for other in (draw_moves(4, 2, 20_000), draw_moves(3, 1, 20_000)):
+        assert (moves == other).all(1).mean() < 0.02
+    for column, choices in zip(moves.T, (9, 9, 2), strict=True):
+        expected, counts = 20_000 / choices, np.bincount(column, minlength=choices)
+        assert len(counts) == choices
+        assert abs(counts - expected).max() < 5 * expected**0.5  # standard deviations, or more
+
+
+def test_augmentation_changes_the_training_and_not_what_is_measured():
+    still, moved = finish(modules()), finish(modules(augmentation="crop_flip"))
+    for name, values in still.metrics.items():
+        other = moved.metrics[name]
+        np.testing.assert_array_equal(values[0], other[0])
+        assert not np.allclose(values[1:], other[1:])
+
+
+def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
+    """Also where samples are evaluated in parts."""
+    monkeypatch.setattr(trainer, "EVALUATED", 3)
+    trained = modules("resnet_batch_norm", MEMBERS[:1])
+    trained.advance()
+    model, (x, labels) = network("resnet_batch_norm")(generator(1, "init")), split(101, 7, *SHAPE)
+    with torch.no_grad():
+        f, u = model.eval()(x)
+    cosines = [functional.cosine_similarity(*pair, dim=0) for pair in permutations(u, 2)]
+    expected = np.mean(cosines), functional.cross_entropy(f, labels).item()
+    found = [trained.metrics[name][0, 0] for name in ("test_dot_product", "test_loss")]
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_mixed_precision_is_near_to_single_and_another():
+    """bfloat16 has 8 bits: some percent after an epoch."""
+    options = {"epochs": 1, "dtype": torch.float32}
+    both = [finish(modules("fc", **options, mixed_precision=mixed)) for mixed in (False, True)]
+    losses = [trained.metrics["train_loss"] for trained in both]
+    assert not np.array_equal(*losses)
+    np.testing.assert_allclose(*losses, rtol=0.05)
