@@ -1,0 +1,281 @@
+"""Kernels along training and what they predict, against explicit Jacobians and descent."""
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.functional import hessian
+from torch.func import functional_call
+from torch.nn.utils import parameters_to_vector
+
+from ntk_conditioning.kernels import infinite
+from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.mlp import draw_weights
+from ntk_conditioning.networks.modules import MlpModule, freeze_statistics
+from ntk_conditioning.seeds import generator
+from ntk_conditioning.spectra.condition_numbers import conditioning
+from ntk_conditioning.theory.sphere import unit_rows
+from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, module_kernel, sharpness
+from ntk_conditioning.training.linearised import Expansion
+from ntk_conditioning.training.preconditioning import prepared, repairs
+from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
+from ntk_conditioning.training.trainer import NetworkSpec, Split
+from tests.ntk_conditioning.references import plain_losses
+from tests.ntk_conditioning.training.ensembles import LOSSES, Mlp, ensemble, jacobian, networks, split
+from tests.support.trainings import finish
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+N, C = 14, 3
+CROSS_ENTROPY, SQUARE, _ = LOSSES
+MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.1, 0.4))
+BLOCK = 9
+ARCHITECTURE = Mlp(2, 6, activations.get("tanh"))
+
+
+def network(name: str):
+    depth = 4 if name == "resnet_fixup" else 2
+    return networks(name, image=(2, 3, 2), depth=depth, width=3, activation="tanh")
+
+
+def exact(kind, state, number, x):
+    """Return the network of a member, by its state, as it is for samples ``x``."""
+    if kind.startswith("mlp"):
+        weights = [torch.from_numpy(state[f"network.weights.{k}"][number]) for k in range(3)]
+        return MlpModule(weights, ARCHITECTURE.activation)
+    model = network(kind)(generator(1, "init"))
+    given = {name: state[f"network.{name}"][number] for name in model.state_dict()}
+    model.load_state_dict({name: torch.as_tensor(values) for name, values in given.items()})
+    freeze_statistics(model, x)
+    return model
+
+
+KINDS = ("mlp", "mlp together", "fc_batch_norm", "resnet_fixup", "frozen", "tied")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_measurements_are_those_of_explicit_gradients_and_hessians(kind):
+    """Of Fixup some parameters learn at a tenth of the rate; batch norms see the block.
+
+    Parameters that do not train count for nothing.
+    """
+    shape = (2, 2, 3) if kind == "resnet_fixup" else (12,)
+    options = {"n": N, "shape": shape, "epochs": 6, "batch_size": 5, "momentum": 0.5}
+    if kind.startswith("mlp"):
+        options |= {"along": (BLOCK, 4), "together": kind == "mlp together"}
+        trained = ensemble(ARCHITECTURE, MEMBERS, **options)
+    else:
+        trained = ensemble(network(kind), MEMBERS[:1], along=(BLOCK, 2), **options)
+    initial, centre = {}, np.eye(BLOCK) - 1 / BLOCK
+    assert trained.measured == ([0, 1, 2, 6] if kind.startswith("mlp") else [0, 6])
+    while not trained.finished:
+        trained.advance()
+        epoch, state = trained.epoch - 1, trained.state()
+        for number, member in enumerate(trained.members):
+            values = [trained.metrics[name][epoch, number] for name in ALONG]
+            if epoch not in trained.measured:
+                assert np.isnan(values).all()
+                continue
+            chosen = generator(member.seed, "blocks").permutation(N)[:BLOCK]
+            data = Split(*(t[chosen] for t in split(member.seed, N, *shape)))
+            model = exact(kind, state, number, data.x)
+            weights, rows, factors = jacobian(model, data.x)
+            k = torch.einsum("iap,jap,p->ij", rows, rows, factors).numpy() / 3
+            first, first_model = initial.setdefault(member.seed, (k, model))
+            spectrum, codes = conditioning(k), np.eye(3)[data.y]
+            kc, yc = centre @ k @ centre, centre @ codes @ codes.T @ centre
+            unit = np.sqrt(np.outer(k.diagonal(), k.diagonal()))
+            angles = np.degrees(np.arccos((k / unit)[~np.eye(BLOCK, dtype=bool)]))
+            expected = [getattr(spectrum, name) for name in ALONG[:4]]
+            if spectrum.kappa is None:  # with it lambda_min is missing
+                expected[0] = expected[2] = np.nan
+            expected += [np.sum(kc * yc) / np.linalg.norm(kc) / np.linalg.norm(yc)]
+            expected += [np.linalg.norm(k - first) / np.linalg.norm(first), angles.min()]
+            np.testing.assert_allclose(values[:-1], expected, rtol=1e-8, atol=1e-12)
+
+            def loss(vector: Tensor, model=model, data=data, weights=weights) -> Tensor:
+                pieces = vector.split([w.numel() for w in weights.values()])
+                shaped = zip(weights.items(), pieces, strict=True)
+                given = {name: piece.view(w.shape) for (name, w), piece in shaped}
+                f = functional_call(model, given, data.x)[0]
+                return plain_losses(("cross_entropy", "classes"), f, data.y).mean()
+
+            dense = hessian(loss, torch.cat([w.flatten() for w in weights.values()]))
+            paces = factors.sqrt()
+            largest = torch.linalg.eigvalsh(dense * paces[:, None] * paces)[-1].item()
+            # the square of the tolerance times the eigenvalue over the gap, of these networks
+            assert values[-1] == pytest.approx(largest, rel=1e-3)
+    still = torch.equal(next(first_model.parameters()), next(model.parameters()))
+    assert still == (kind == "frozen")
+
+
+def test_what_a_kernel_cannot_tell_is_missing_and_a_linear_loss_has_no_curvature():
+    ones, codes = np.ones((3, 3)), np.eye(3)
+    numbers = kernel_numbers(ones, ones, codes)
+    assert np.isnan([numbers["kappa"], numbers["lambda_min"], numbers["alignment"]]).all()
+    assert (numbers["lambda_max"], numbers["kernel_change"]) == (pytest.approx(3), 0)
+    assert all(np.isnan([*kernel_numbers(np.zeros((3, 3)), ones, codes).values()]))
+    assert numbers["min_angle"] == 0
+    assert np.isnan(kernel_numbers(np.diag([1.0, 0.0]), ones[:2, :2], codes[:2])["min_angle"])
+    w = torch.zeros(20, dtype=torch.float64, requires_grad=True)
+    assert abs(sharpness(w.sum(), {w: 1.0}, start=np.random.default_rng(1))) <= 1e-12
+
+
+VECTORS, IMAGES = split(0, N, 5), split(0, N, 2, 4, 4)
+
+
+def mlp(rng, *, depth, width=7, activation="tanh"):
+    weights = draw_weights(5, depth=depth, width=width, outputs=C, generator=rng)
+    return MlpModule([*weights], activations.get(activation))
+
+
+def resnet(rng):
+    """Return a residual network of convolutions whose scalars learn more slowly than the rest."""
+    size = {"image": (4, 4, 2), "depth": 4, "width": 2}
+    network = networks("resnet_fixup", **size, activation="tanh")(rng)
+    for parameter in network.parameters():  # of which some begin at zero
+        parameter.data += 0.1 * torch.from_numpy(rng.standard_normal(parameter.shape))
+    return network
+
+
+def curves(make, members, **options):
+    """Return the training losses of networks, each a column."""
+    return finish(ensemble(make, members, **options)).metrics["train_loss"]
+
+
+def expanded_curves(make, members, **options):
+    return curves(lambda rng: Expansion(make(rng)), members, **options)
+
+
+def expanded(network, x):
+    """Return the outputs (n c,), their Jacobian (n c, p) and the factors of rates (p,)."""
+    _, j, factors = jacobian(network, x)
+    return network(x)[0].detach().flatten(), j.flatten(0, 1), factors
+
+
+def explicit_curve(
+    network, member, *, data, loss, epochs=10, batch_size=N, momentum=0.0, weight_decay=0.0
+):
+    """Return the losses of the descent of the network's Jacobian at its weights."""
+    (f, j, pace), start = expanded(network, data.x), parameters_to_vector(network.parameters())
+    change, velocity, losses = torch.zeros_like(start), torch.zeros_like(start), []
+    for epoch in range(1, epochs + 2):  # the last is only begun
+        losses.append(plain_losses(loss, (f + j @ change).reshape(N, C), data.y).mean().item())
+        order = torch.from_numpy(generator(member.seed, "batch", epoch).permutation(N))
+        for rows in order.split(batch_size):
+            out = (f + j @ change).reshape(N, C).requires_grad_()
+            (pull,) = torch.autograd.grad(plain_losses(loss, out[rows], data.y[rows]).mean(), out)
+            gradient = j.T @ pull.flatten() + weight_decay * (start.detach() + change)
+            velocity = momentum * velocity + gradient
+            change = change - member.rate * pace * velocity
+    return losses
+
+
+@pytest.mark.parametrize("make", [*(partial(mlp, depth=depth) for depth in (0, 1, 3)), resnet])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss": SQUARE},
+        {"loss": SQUARE, "momentum": 0.9},
+        {"loss": CROSS_ENTROPY, "batch_size": 4, "momentum": 0.9, "weight_decay": 0.01},
+    ],
+)
+def test_an_expansion_descends_as_its_explicit_jacobian_does(make, options):
+    options = options | {"epochs": 10, "data": IMAGES if make is resnet else VECTORS}
+    members = [NetworkSpec(seed, rate) for seed in (1, 2) for rate in (0.05, 0.1)]
+    found = expanded_curves(make, members, **options)
+    for curve, member in zip(found.T, members, strict=True):
+        network = make(generator(member.seed, "init"))
+        np.testing.assert_allclose(curve, explicit_curve(network, member, **options), rtol=1e-10)
+    assert (found[-1] / found[0]).min() < 0.95
+    _, j, pace = expanded(network, options["data"].x)
+    assert len(pace.unique()) == (2 if make is resnet else 1)
+    kernel = module_kernel(network, options["data"].x, "full")
+    np.testing.assert_allclose(kernel, (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
+
+
+def test_the_closed_form_is_gradient_descent_on_the_square_loss():
+    make = partial(mlp, depth=2, width=6, activation="relu")
+    f, j, _ = expanded(make(generator(1, "init")), VECTORS.x)
+    values, vectors = np.linalg.eigh((j @ j.T).numpy())
+    squares = np.square(vectors.T @ (np.eye(C)[VECTORS.y].ravel() - f.numpy()))
+    rate, options = N / values[-1], {"epochs": 200, "data": VECTORS, "loss": SQUARE}
+    curve = expanded_curves(make, [NetworkSpec(1, rate)], **options)[:, 0]
+    predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
+    np.testing.assert_allclose(curve, predicted, rtol=1e-10)
+    share = curve[150] / curve[0]
+    assert predicted_steps(values, squares, rate=rate, n=N, share=share) == pytest.approx(150)
+    options = {"rate": 1.9 * rate, "n": N}  # of steps that overshoot, and yet converge
+    steps = predicted_steps(values, squares, share=share, **options)
+    assert predicted_losses(values, squares, steps=steps, **options) == pytest.approx(curve[150])
+    assert predicted_steps(values, squares, rate=3 * rate, n=N, share=share) == np.inf
+
+
+def test_a_network_follows_its_prediction_the_closer_the_wider_it_is():
+    """Lee et al. (2019), Theorem 2.1: the distance falls at least like 1/sqrt(m)."""
+    widths, off = [16, 64, 256], []
+    members = [NetworkSpec(seed, 0.3) for seed in range(4)]
+    options = {"data": VECTORS, "loss": SQUARE, "epochs": 30}
+    for width in widths:
+        real = curves(Mlp(2, width, activations.get("tanh")), members, **options)
+        predicted = expanded_curves(partial(mlp, depth=2, width=width), members, **options)
+        off.append((np.abs(predicted - real).max(axis=0) / real[0]).mean())
+    assert all(wide < narrow for narrow, wide in pairwise(off))
+    assert np.polyfit(np.log(widths), np.log(off), 1)[0] < -0.4
+
+
+def infinite_kernel(x):
+    x = x / np.sqrt(np.square(x).sum() / len(x))
+    return infinite.InfiniteNetwork(x, depth=2, activation="relu").ntk
+
+
+def test_repairs_are_what_they_say_and_take_the_steps_of_preconditioned_descent():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20, 6)) * rng.uniform(0.5, 2, (20, 1)) + 2
+    y = np.eye(3)[rng.integers(3, size=20)]
+    repaired = repairs(x, y, activation=activations.get("relu"), depth=2, directions=[1, 3])
+    repaired = {(one.place, one.repair, one.directions): one for one in repaired}
+    k, centring, centred = infinite_kernel(x), np.eye(20) - 1 / 20, x - x.mean(0)
+    standardized = unit_rows(centred / x.std(0))
+    top, norms, spectrum = np.linalg.svd(x)[2][:3], np.sqrt(np.diag(k)), np.linalg.eigvalsh
+    expected = {
+        ("nothing", "none", 0): spectrum(k),
+        ("samples", "centred", 0): spectrum(infinite_kernel(centred)),
+        ("samples", "unit_norm", 0): spectrum(infinite_kernel(unit_rows(x))),
+        ("samples", "standardized_unit_norm", 0): spectrum(infinite_kernel(standardized)),
+        ("samples", "top_directions", 3): spectrum(infinite_kernel(x - x @ top.T @ top)),
+        ("kernel", "centred", 0): spectrum(centring @ k @ centring)[1:],  # beside the mean's
+        ("kernel", "unit_norm", 0): spectrum(k / np.outer(norms, norms)),
+        ("kernel", "top_directions", 1): spectrum(k)[:-1],
+    }
+    assert len(repaired) == 11
+    for key, (low, *_, high) in expected.items():
+        repair = repaired[key]
+        assert (repair.lambda_min, repair.lambda_max) == pytest.approx((low, high))
+        assert repair.kappa == pytest.approx(high / low, rel=1e-9)
+    # the linear model with the kernel as it is, and with its first eigenvalue brought down
+    values, vectors = np.linalg.eigh(k)
+    for key, lowered in (
+        (("nothing", "none", 0), values),
+        (("kernel", "top_directions", 1), np.minimum(values, values[-2])),
+    ):
+        f, losses = np.zeros_like(y), []
+        for _ in range(repaired[key].steps_hundredth + 1):
+            losses.append(np.square(f - y).sum())
+            f -= (vectors * lowered) @ vectors.T @ (f - y) / lowered[-1]
+        share = np.array(losses) / losses[0]
+        for name, level in (("half", 0.5), ("tenth", 0.1), ("hundredth", 0.01)):
+            assert getattr(repaired[key], f"steps_{name}") == np.argmax(share <= level)
+
+
+def test_where_nothing_is_learned_there_are_no_steps_and_beyond_the_rank_nothing_is_left():
+    x = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    y = np.array([[1.0], [-1.0], [0.0], [0.0]])  # of equal samples
+    size = {"activation": activations.get("relu"), "depth": 1, "directions": [1]}
+    plain = next(iter(repairs(x, y, **size)))
+    assert (plain.kappa, plain.effective_kappa, plain.steps_half) == (None, None, None)
+    low = np.outer(np.arange(1.0, 9), [1.0, 2, 3])
+    assert not prepared(low, "top_directions", directions=1).any()
