@@ -5,11 +5,13 @@ import hashlib
 import io
 import struct
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy.io
 
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
@@ -22,6 +24,16 @@ def write_prepared(path, *, n=20, d=4, labels=(0, 1, 2), seed=0, scaling="none",
     x = scale * rng.standard_normal((n, d))
     y = np.array(labels)[rng.permutation(n) % len(labels)] if labels else None
     save_prepared(path, PreparedSamples("tiny", x, y, scaling))
+
+
+def npz_bytes(save: Callable[..., None] = np.savez, **arrays: Any) -> bytes:
+    save(stream := io.BytesIO(), **arrays)
+    return stream.getvalue()
+
+
+def parquet_bytes(columns: Any) -> bytes:
+    pq.write_table(pa.table(columns), stream := io.BytesIO())
+    return stream.getvalue()
 
 
 def idx_bytes(array: np.ndarray) -> bytes:

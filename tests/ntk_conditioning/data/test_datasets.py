@@ -1,15 +1,22 @@
-"""Datasets are read and checked."""
+"""Datasets are read and checked, the official ones too.
+
+Genuine files, partly subsets of the official ones, stand in a folder beside the repository where
+there is room for them; elsewhere the last test is skipped.
+"""
 
 import gzip
+from collections import ChainMap
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from ntk_conditioning import files
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.datasets import Source, describe, read
+from ntk_conditioning.data.datasets import Source, Split, describe, read
 from ntk_conditioning.errors import UserError
+from ntk_workflow.catalogue import dataset_source
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
 SYNTHETIC = Source("synthetic", "gaussian", "none", options={"n": 2000, "d": 5, "seed": 0})
@@ -20,57 +27,58 @@ SPEECH = Source("speech", "librispeech", "none", options={"subset": "dev-clean"}
 X = np.arange(6.0).reshape(3, 2) + 1
 
 
-class TestFiles:
-    @pytest.mark.parametrize("split", ["train", "test"])
-    def test_images_are_flattened_and_stay_bytes(self, tmp_path, split):
-        images = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
-        (tmp_path / "x").write_bytes(idx_bytes(images))
-        (tmp_path / "y").write_bytes(gzip.compress(idx_bytes(np.array([3, 1, 4, 1, 5]))))
-        dataset = read(TINY, {f"{split}_{part}": tmp_path / part for part in "xy"}, split=split)
-        assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
-        np.testing.assert_array_equal(dataset.x, images.reshape(5, 12))
-        assert dataset.y.tolist() == [3, 1, 4, 1, 5]
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_images_are_flattened_and_stay_bytes(tmp_path, split):
+    images = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
+    (tmp_path / "x").write_bytes(idx_bytes(images))
+    (tmp_path / "y").write_bytes(gzip.compress(idx_bytes(np.array([3, 1, 4, 1, 5]))))
+    dataset = read(TINY, {f"{split}_{part}": tmp_path / part for part in "xy"}, split=split)
+    assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
+    np.testing.assert_array_equal(dataset.x, images.reshape(5, 12))
+    assert dataset.y.tolist() == [3, 1, 4, 1, 5]
 
-    @pytest.mark.parametrize(
-        ("source", "parts", "split", "problem"),
-        [
-            (TINY, "test_x test_y", "train", "no file is given for its part train_x; give tr"),
-            (TINY, "train_x", "train", "tiny: no file is given for its part train_y"),
-            (SYNTHETIC, "", "test", "synthetic has only a training part"),
-            (SPEECH, "", "train", "no file is given for its part features; give features=PATH"),
-        ],
-    )
-    def test_files_must_be_given(self, source, parts, split, problem):
-        with pytest.raises(UserError, match=problem):
-            read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
 
-    def test_a_dataset_of_speech_is_its_extracted_features_with_labels(self, tmp_path):
-        x, path = np.eye(3, dtype=np.float32), tmp_path / "features.npz"
-        np.savez(path, x=x, y=np.arange(3))
-        dataset = read(SPEECH, {"features": path})
-        np.testing.assert_array_equal(dataset.x, x)
-        assert dataset.y.tolist() == [0, 1, 2]
-        np.savez(path, x=x)
-        with pytest.raises(ContentError, match="has no array 'y'"):
-            read(SPEECH, {"features": path})
+@pytest.mark.parametrize(
+    ("source", "parts", "split", "problem"),
+    [
+        (TINY, "test_x test_y", "train", "no file is given for its part train_x; give tr"),
+        (TINY, "train_x", "train", "tiny: no file is given for its part train_y"),
+        (SYNTHETIC, "", "test", "synthetic has only a training part"),
+        (SPEECH, "", "train", "no file is given for its part features; give features=PATH"),
+    ],
+)
+def test_files_must_be_given(source, parts, split, problem):
+    with pytest.raises(UserError, match=problem):
+        read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
 
-    def test_files_of_both_parts_of_known_checksum_and_of_ones_own_are_read(self, tmp_path):
-        cifar, svhn, mine = tmp_path / "cifar.tar", tmp_path / "svhn.mat", tmp_path / "t.csv"
-        cifar.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
-        source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=cifar)
-        for parts in ({}, {"train_x": cifar, "test_x": cifar}):
-            assert read(source, parts).x.shape == (8, 3072)
-            assert read(source, parts, split="test").x.shape == (2, 3072)
-        svhn.write_bytes(svhn_bytes(3))
-        known = {"train_x": (files.sha256(svhn),)}
-        assert read(Source("s", "svhn", "none", path=svhn, sha256=known)).x.shape == (3, 3072)
-        mine.write_text("a,b,c\n1,2,dog\n3,4,cat\n")
-        source = Source("m", "csv", "none", options={"labels": "c"}, path=Path("absent"))
-        dataset = read(source, {"train_x": mine})  # a given file comes before the entry's path
-        assert (dataset.x.tolist(), dataset.y.tolist()) == ([[1, 2], [3, 4]], [1, 0])
-        mine.write_text("a,b,c\n1,2,dog\n3,inf,cat\n")
-        with pytest.raises(ContentError, match=r"t.csv: line 3, column 'b' is inf"):
-            read(source, {"train_x": mine})
+
+def test_a_dataset_of_speech_is_its_extracted_features_with_labels(tmp_path):
+    x, path = np.eye(3, dtype=np.float32), tmp_path / "features.npz"
+    np.savez(path, x=x, y=np.arange(3))
+    dataset = read(SPEECH, {"features": path})
+    np.testing.assert_array_equal(np.c_[dataset.x, dataset.y], np.c_[x, np.arange(3)])
+    np.savez(path, x=x)
+    with pytest.raises(ContentError, match="has no array 'y'"):
+        read(SPEECH, {"features": path})
+
+
+def test_files_of_both_parts_of_known_checksum_and_of_ones_own_are_read(tmp_path):
+    cifar, svhn, mine = tmp_path / "cifar.tar", tmp_path / "svhn.mat", tmp_path / "t.csv"
+    cifar.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
+    source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=cifar)
+    for parts in ({}, {"train_x": cifar, "test_x": cifar}):
+        assert read(source, parts).x.shape == (8, 3072)
+        assert read(source, parts, split="test").x.shape == (2, 3072)
+    svhn.write_bytes(svhn_bytes(3))
+    known = {"train_x": (files.sha256(svhn),)}
+    assert read(Source("s", "svhn", "none", path=svhn, sha256=known)).x.shape == (3, 3072)
+    mine.write_text("a,b,c\n1,2,dog\n3,4,cat\n")
+    source = Source("m", "csv", "none", options={"labels": "c"}, path=Path("absent"))
+    dataset = read(source, {"train_x": mine})  # a given file comes before the entry's path
+    assert (dataset.x.tolist(), dataset.y.tolist()) == ([[1, 2], [3, 4]], [1, 0])
+    mine.write_text("a,b,c\n1,2,dog\n3,inf,cat\n")
+    with pytest.raises(ContentError, match=r"t.csv: line 3, column 'b' is inf"):
+        read(source, {"train_x": mine})
 
 
 def mine(folder, scaling="none", limits=None, shape=None, **arrays):
@@ -82,40 +90,82 @@ WITH_GAPS = np.array([[1, 2], [3, np.nan], [np.inf, 4]])
 OUTSIDE = r"row 2, column 1 is 6.0, outside value_range \[1, 5.5\]; .* lie in \[1, 6\]"
 
 
-class TestContent:
-    @pytest.mark.parametrize("dtype", ["?", "i1", "u2", ">i4", "u8", "f2", ">f4", "f8"])
-    def test_number_types_are_kept_in_the_machines_byte_order(self, tmp_path, dtype):
-        x = np.array([[1, 0], [0, 1]], dtype=dtype)
-        dataset = mine(tmp_path, shape=(2, 2), x=x, y=np.array(["pear", "apple"]))
-        assert dataset.y.tolist() == [1, 0]  # in sorted order
-        assert dataset.x.dtype == (np.uint8 if dtype == "?" else x.dtype.newbyteorder("="))
-        np.testing.assert_array_equal(dataset.x, x)
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", ">i4", "u8", "f2", ">f4", "f8"])
+def test_number_types_are_kept_in_the_machines_byte_order(tmp_path, dtype):
+    x = np.array([[1, 0], [0, 1]], dtype=dtype)
+    dataset = mine(tmp_path, shape=(2, 2), x=x, y=np.array(["pear", "apple"]))
+    assert dataset.y.tolist() == [1, 0]  # in sorted order
+    assert dataset.x.dtype == (np.uint8 if dtype == "?" else x.dtype.newbyteorder("="))
+    np.testing.assert_array_equal(dataset.x, x)
 
-    @pytest.mark.parametrize(
-        ("given", "problem"),
-        [
-            ({"x": X.astype(complex)}, r"npz \(x\) holds complex128"),
-            ({"x": X.astype(np.longdouble)}, "npz .*holds .*128|holds .*96"),
-            ({"x": X[:, 0]}, r"npz \(x\) has shape \(3,\)"),
-            ({"x": X[:, :0]}, r"npz .*has shape \(3, 0\)"),
-            ({"x": X[:1]}, r"npz .*has shape \(1, 2\); it must be \(2 or more sam"),
-            ({"x": WITH_GAPS}, r"npz \(x\): row 1, column 1 is nan, one of 2 values .* not finite"),
-            ({"x": X, "y": np.arange(2)}, r"npz \(y\) has labels of shape \(2,\), but .* 3 sam"),
-            ({"x": X, "y": np.eye(3, dtype=int)}, r"npz .*has labels of shape \(3, 3\)"),
-            ({"x": X, "y": np.arange(3.0)}, r"npz \(y\) holds float64; .* integ"),
-            ({"x": X, "limits": (1.0, 5.5)}, OUTSIDE),
-            ({"x": X.astype(np.uint8), "limits": (2.0, 300.0)}, "row 0, column 0 is 1, outside"),
-            ({"x": X, "limits": (1, 1)}, r"outside value_range \[1, 1\]"),
-            ({"x": X, "shape": (5, 2)}, r"3 samples of 2 features .* \[5, 2\]"),
-        ],
-    )
-    def test_each_fault_is_named(self, tmp_path, given, problem):
-        with pytest.raises(ContentError, match=f"mine.*{problem}") as caught:
-            mine(tmp_path, **given)
-        assert len(str(caught.value).splitlines()) == 1
 
-    def test_ranges_are_compared_in_the_datas_type_and_samples_have_directions(self, tmp_path):
-        mine(tmp_path, "symmetric", (0.1, 0.3), x=np.array([[0.1, 0.3]] * 2, np.float32))
-        mine(tmp_path, "none", (-1e9, 1e9), x=X.astype(np.float16))
-        with pytest.raises(ContentError, match="the first in row 1"):
-            describe(mine(tmp_path, x=np.diag([1.0, 0.0])), available=2)
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"x": X.astype(complex)}, r"npz \(x\) holds complex128"),
+        ({"x": X.astype(np.longdouble)}, "npz .*holds .*128|holds .*96"),
+        ({"x": X[:, 0]}, r"npz \(x\) has shape \(3,\)"),
+        ({"x": X[:, :0]}, r"npz .*has shape \(3, 0\)"),
+        ({"x": X[:1]}, r"npz .*has shape \(1, 2\); it must be \(2 or more sam"),
+        ({"x": WITH_GAPS}, r"npz \(x\): row 1, column 1 is nan, one of 2 values .* not finite"),
+        ({"x": X, "y": np.arange(2)}, r"npz \(y\) has labels of shape \(2,\), but .* 3 sam"),
+        ({"x": X, "y": np.eye(3, dtype=int)}, r"npz .*has labels of shape \(3, 3\)"),
+        ({"x": X, "y": np.arange(3.0)}, r"npz \(y\) holds float64; .* integ"),
+        ({"x": X, "limits": (1.0, 5.5)}, OUTSIDE),
+        ({"x": X.astype(np.uint8), "limits": (2.0, 300.0)}, "row 0, column 0 is 1, outside"),
+        ({"x": X, "limits": (1, 1)}, r"outside value_range \[1, 1\]"),
+        ({"x": X, "shape": (5, 2)}, r"3 samples of 2 features .* \[5, 2\]"),
+    ],
+)
+def test_each_fault_is_named(tmp_path, given, problem):
+    with pytest.raises(ContentError, match=f"mine.*{problem}") as caught:
+        mine(tmp_path, **given)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_ranges_are_compared_in_the_datas_type_and_samples_have_directions(tmp_path):
+    mine(tmp_path, "symmetric", (0.1, 0.3), x=np.array([[0.1, 0.3]] * 2, np.float32))
+    mine(tmp_path, "none", (-1e9, 1e9), x=X.astype(np.float16))
+    with pytest.raises(ContentError, match="the first in row 1"):
+        describe(mine(tmp_path, x=np.diag([1.0, 0.0])), available=2)
+
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT.parent / "shared" / "data"
+FILES = ("datasets.yaml", "tests/data/catalogue.yaml")
+CATALOGUE = dict(ChainMap(*(yaml.safe_load((ROOT / name).read_text()) for name in FILES)))
+# Counts of the labels 0 to 9; the first two are of the full datasets, as their authors have them.
+COUNTS: dict[tuple[str, Split], list[int]] = {
+    ("mnist", "train"): [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
+    ("mnist", "test"): [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009],
+    ("fashion_mnist", "train"): [6000] * 10,
+    ("fashion_mnist", "test"): [1000] * 10,
+    ("svhn_subset", "train"): [24, 84, 65, 59, 49, 45, 29, 27, 30, 30],
+    ("svhn_subset", "test"): [24, 77, 67, 37, 34, 25, 44, 27, 22, 31],
+    ("cifar10_subset", "train"): [342, 329, 363, 332, 353, 335, 366, 339, 345, 344],
+    ("cifar10_subset", "test"): [6, 3, 2, 5, 6, 7, 10, 7, 7, 9],
+}
+# Mean and standard deviation of the full training parts' pixels, in units of 255, as they are
+# commonly published to normalise them; of SVHN and CIFAR-10 the mean over the three colours.
+PIXELS = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}
+PIXELS |= {"svhn_subset": (0.4516, 0.1989), "cifar10_subset": (0.4734, 0.2516)}
+
+
+@pytest.mark.parametrize(("name", "split"), COUNTS)
+def test_every_class_has_its_samples_and_the_pixels_are_the_datasets(name, split):
+    entry = CATALOGUE[name]
+    parts = {part: FOLDER / file["name"] for part, file in entry["files"].items()}
+    for part, path in parts.items():
+        if not path.is_file():
+            pytest.skip(f"{path.name} is not in ../shared/data")
+        files.require_sha256(path, entry["files"][part]["sha256"])
+        assert path.stat().st_size == entry["files"][part].get("bytes", path.stat().st_size)
+    dataset = read(dataset_source(name, entry), parts, split=split)
+    x = dataset.x
+    assert np.bincount(dataset.y).tolist() == COUNTS[name, split]
+    assert x.shape == (sum(COUNTS[name, split]), 784 if "mnist" in name else 3072)
+    assert (x.dtype, x.min(), x.max()) == (np.uint8, 0, 255)
+    if split == "train":
+        # A subset's mean differs by its choice: of n images, whose means vary by about 0.15.
+        tolerance = 5 * 0.15 / len(x) ** 0.5 if name.endswith("_subset") else 5e-5
+        np.testing.assert_allclose([x.mean() / 255, x.std() / 255], PIXELS[name], atol=tolerance)

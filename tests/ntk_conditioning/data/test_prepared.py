@@ -1,9 +1,11 @@
-"""Prepared files keep what they are given, and are scaled by the formulas when loaded."""
+"""Prepared files keep what they are given, are scaled when loaded, and described as they are."""
 
+import math
 import subprocess
 import sys
 import zipfile
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -12,9 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.preprocessing import StandardScaler
 
+from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import prepared
 from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.datasheets import geometry
 from ntk_conditioning.data.prepared import SCALINGS, PreparedSamples, save_prepared, scaled
+from ntk_conditioning.errors import UserError
 
 IMAGES = (np.arange(5 * 12).reshape(5, 12) ** 2 % 251).astype(np.uint8)
 LABELS = np.array([3, 1, 4, 1, 5])
@@ -30,132 +35,199 @@ def part(n, seed, scaling="standardize"):
     return PreparedSamples("tiny", x, None, scaling, (-90.0, 90.0))
 
 
-class TestScaled:
-    def test_the_formulas(self):
-        x = np.array([[0, 51], [255, 102]], dtype=np.uint8)
-        assert by("none", x).tolist() == [[0, 51], [255, 102]]
-        assert by("unit_interval", x, (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
-        assert by("unit_interval", x, (-255, 255)).tolist() == [[0.5, 0.6], [1, 0.7]]
-        assert by("symmetric", x, (0, 255)).tolist() == [[-1, 0.2 * 2 - 1], [1, 0.4 * 2 - 1]]
-        normed = [[0, 1], [5 / 29**0.5, 2 / 29**0.5]]
-        np.testing.assert_allclose(by("unit_norm", x), normed, rtol=1e-15)
-        np.testing.assert_allclose(by("standardize", x), [[-1, -1], [1, 1]], rtol=1e-15)
-        narrow = by("standardize", np.array([[1e9, 0], [1e9 + 2**-12, 1]]))
-        np.testing.assert_allclose(narrow, [[-1, -1], [1, 1]], rtol=1e-15)
-        assert all(by(name, x, (0, 255)).dtype == np.float64 for name in SCALINGS)
-        assert x.tolist() == [[0, 51], [255, 102]]
-
-    def test_zero_rows_and_values_beyond_float64_are_named(self):
-        zeros = np.array([[1.0, 0], [0, 0], [0, 0]])
-        for scaling in ("none", "unit_interval", "unit_norm"):
-            problem = f"mine: 2 samples are zero after scaling {scaling}, the first in row 1"
-            with pytest.raises(ContentError, match=problem):
-                by(scaling, zeros, (0.0, 1.0))
-        problems = {"unit": "is unknown", "symmetric": "is without its value_range"}
-        for scaling, problem in problems.items():
-            with pytest.raises(ContentError, match=f"mine: scaling {scaling} {problem}"):
-                by(scaling, zeros)
-        x = np.array([[1e308, 1], [1e308, 0], [1.7e308, 1]])
-        with pytest.raises(ContentError, match=r"mine: row 0, column 0 is .* after scaling stand"):
-            by("standardize", x)
-
-    SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=6)
-    SIZES = st.floats(1e-300, 1e300) | st.floats(-1e300, -1e-300) | st.just(0.0)
-    MATRICES = hnp.arrays(np.float64, SHAPES, elements=SIZES)
-
-    @given(MATRICES)
-    def test_unit_norm_gives_norm_1_at_any_size(self, x):
-        x[:, 0] += x[:, 0] == 0
-        norms = np.linalg.norm(by("unit_norm", x), axis=1)
-        np.testing.assert_allclose(norms, 1, rtol=1e-14)  # a few roundings per feature
-
-    @given(MATRICES)
-    def test_standardize_gives_mean_0_and_variance_1_or_a_constant_0(self, x):
-        x[:, 0] = np.arange(len(x))  # no row becomes zero unless it is at the mean
-        x = np.vstack([x, x[-1] + len(x)])
-        try:
-            standardized = by("standardize", x)
-        except ContentError:
-            return
-        constant = (x == x[0]).all(axis=0)
-        assert not standardized[:, constant].any()
-        # Where the spread is small against the values, subtracting the mean leaves rounding.
-        clear = ~constant & (np.ptp(x, axis=0) > 1e-3 * np.abs(x).max(axis=0))
-        np.testing.assert_allclose(standardized[:, clear].mean(axis=0), 0, atol=1e-12)
-        np.testing.assert_allclose(standardized[:, clear].var(axis=0), 1, rtol=1e-12)
-
-    def test_only_standardizing_depends_on_the_training_part(self, tmp_path):
-        for scaling in {*SCALINGS} - {"standardize"}:
-            test = part(7, 1, scaling)
-            np.testing.assert_array_equal(scaled(test, like=part(20, 0, scaling)), scaled(test))
-        train, test = part(20, 0), part(7, 1)
-        expected = (test.x - train.x.mean(axis=0)) / train.x.std(axis=0)
-        np.testing.assert_allclose(scaled(test, like=train), expected, rtol=1e-12, atol=1e-12)
-        save_prepared(tmp_path / "train.npz", train)
-        save_prepared(tmp_path / "test.npz", test)
-        loaded = prepared.load_prepared(tmp_path / "test.npz", like=tmp_path / "train.npz")
-        np.testing.assert_array_equal(loaded.x, scaled(test, like=train))
-        save_prepared(tmp_path / "narrow.npz", PreparedSamples("narrow", test.x[:, :3], None))
-        with pytest.raises(ContentError, match=r"narrow.npz has 3 features and .*train.npz has 4"):
-            prepared.load_prepared(tmp_path / "narrow.npz", like=tmp_path / "train.npz")
-
-    def test_a_column_that_is_constant_up_to_rounding_is_zero_as_scikit_learn_has_it(self):
-        x = np.random.default_rng(0).standard_normal((6, 3))
-        x[:, 1] = [0.3, 0.3, 0.3, 0.3, 0.3, 0.1 + 0.2]
-        x[:, 2] = 1 + 1e-9 * x[:, 0]  # known to 1e-7 of its spread
-        assert not by("standardize", x)[:, 1].any()
-        expected = StandardScaler().fit_transform(x)
-        np.testing.assert_allclose(by("standardize", x), expected, atol=1e-6)
-
-    def test_a_column_that_is_constant_in_training_is_zero_in_both_parts(self):
-        train, test = part(10, 0), part(7, 1)
-        train.x[:, 2] = 0.1
-        assert train.x.mean(axis=0)[2] != 0.1  # rounded, else this tests less
-        assert not scaled(train)[:, 2].any()
-        test.x[:, 1] = 5  # constant in the test alone: that is no reason for anything
-        like = scaled(test, like=train)
-        assert not like[:, 2].any()
-        assert like[:, [0, 1, 3]].all()
-        test.x[3] = train.x.mean(axis=0)
-        with pytest.raises(ContentError, match="tiny: 1 samples are zero after scaling standardi"):
-            scaled(test, like=train)
+def test_the_formulas():
+    x = np.array([[0, 51], [255, 102]], dtype=np.uint8)
+    assert by("none", x).tolist() == [[0, 51], [255, 102]]
+    assert by("unit_interval", x, (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
+    assert by("unit_interval", x, (-255, 255)).tolist() == [[0.5, 0.6], [1, 0.7]]
+    assert by("symmetric", x, (0, 255)).tolist() == [[-1, 0.2 * 2 - 1], [1, 0.4 * 2 - 1]]
+    normed = [[0, 1], [5 / 29**0.5, 2 / 29**0.5]]
+    np.testing.assert_allclose(by("unit_norm", x), normed, rtol=1e-15)
+    np.testing.assert_allclose(by("standardize", x), [[-1, -1], [1, 1]], rtol=1e-15)
+    narrow = by("standardize", np.array([[1e9, 0], [1e9 + 2**-12, 1]]))
+    np.testing.assert_allclose(narrow, [[-1, -1], [1, 1]], rtol=1e-15)
+    assert all(by(name, x, (0, 255)).dtype == np.float64 for name in SCALINGS)
+    assert x.tolist() == [[0, 51], [255, 102]]
 
 
-class TestPrepared:
-    @pytest.mark.parametrize("scaling", SCALINGS)
-    def test_round_trip(self, tmp_path, scaling):
-        labels = None if scaling == "none" else LABELS
-        samples = PreparedSamples("tiny", IMAGES, labels, scaling, (0.0, 255.0))
-        save_prepared(tmp_path / "tiny.npz", samples)
-        loaded = prepared.load_prepared(tmp_path / "tiny.npz")
-        np.testing.assert_array_equal(loaded.x, scaled(samples))
-        assert (loaded.x.dtype, loaded.name, loaded.scaling) == (np.float64, "tiny", "none")
-        np.testing.assert_array_equal(loaded.x, scaled(loaded))  # nothing is scaled twice
-        np.testing.assert_array_equal(loaded.y, labels)
-        with zipfile.ZipFile(tmp_path / "tiny.npz") as archive:  # no time
-            assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-        with np.load(tmp_path / "tiny.npz", allow_pickle=False) as arrays:
-            assert arrays["x"].dtype == np.uint8
+def test_zero_rows_and_values_beyond_float64_are_named():
+    zeros = np.array([[1.0, 0], [0, 0], [0, 0]])
+    for scaling in ("none", "unit_interval", "unit_norm"):
+        problem = f"mine: 2 samples are zero after scaling {scaling}, the first in row 1"
+        with pytest.raises(ContentError, match=problem):
+            by(scaling, zeros, (0.0, 1.0))
+    problems = {"unit": "is unknown", "symmetric": "is without its value_range"}
+    for scaling, problem in problems.items():
+        with pytest.raises(ContentError, match=f"mine: scaling {scaling} {problem}"):
+            by(scaling, zeros)
+    x = np.array([[1e308, 1], [1e308, 0], [1.7e308, 1]])
+    with pytest.raises(ContentError, match=r"mine: row 0, column 0 is .* after scaling stand"):
+        by("standardize", x)
 
-    def test_other_archives_are_named(self, tmp_path):
-        path = tmp_path / "other.npz"
-        problem = r"other.npz is no prepared dataset; save_prepared writes one"
-        for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
-            np.savez(path, x=IMAGES, **about)
-            with pytest.raises(ContentError, match=problem):
-                prepared.load_prepared(path)
-        path.write_bytes(b"PK")
-        with pytest.raises(FormatError, match=r"other.npz"):
+
+SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=6)
+SIZES = st.floats(1e-300, 1e300) | st.floats(-1e300, -1e-300) | st.just(0.0)
+MATRICES = hnp.arrays(np.float64, SHAPES, elements=SIZES)
+
+
+@given(MATRICES)
+def test_unit_norm_gives_norm_1_at_any_size(x):
+    x[:, 0] += x[:, 0] == 0
+    norms = np.linalg.norm(by("unit_norm", x), axis=1)
+    np.testing.assert_allclose(norms, 1, rtol=1e-14)  # a few roundings per feature
+
+
+@given(MATRICES)
+def test_standardize_gives_mean_0_and_variance_1_or_a_constant_0(x):
+    x[:, 0] = np.arange(len(x))  # no row becomes zero unless it is at the mean
+    x = np.vstack([x, x[-1] + len(x)])
+    try:
+        standardized = by("standardize", x)
+    except ContentError:
+        return
+    constant = (x == x[0]).all(axis=0)
+    assert not standardized[:, constant].any()
+    # Where the spread is small against the values, subtracting the mean leaves rounding.
+    clear = ~constant & (np.ptp(x, axis=0) > 1e-3 * np.abs(x).max(axis=0))
+    np.testing.assert_allclose(standardized[:, clear].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(standardized[:, clear].var(axis=0), 1, rtol=1e-12)
+
+
+def test_only_standardizing_depends_on_the_training_part(tmp_path):
+    for scaling in {*SCALINGS} - {"standardize"}:
+        test = part(7, 1, scaling)
+        np.testing.assert_array_equal(scaled(test, like=part(20, 0, scaling)), scaled(test))
+    train, test = part(20, 0), part(7, 1)
+    expected = (test.x - train.x.mean(axis=0)) / train.x.std(axis=0)
+    np.testing.assert_allclose(scaled(test, like=train), expected, rtol=1e-12, atol=1e-12)
+    save_prepared(tmp_path / "train.npz", train)
+    save_prepared(tmp_path / "test.npz", test)
+    loaded = prepared.load_prepared(tmp_path / "test.npz", like=tmp_path / "train.npz")
+    np.testing.assert_array_equal(loaded.x, scaled(test, like=train))
+    save_prepared(tmp_path / "narrow.npz", PreparedSamples("narrow", test.x[:, :3], None))
+    with pytest.raises(ContentError, match=r"narrow.npz has 3 features and .*train.npz has 4"):
+        prepared.load_prepared(tmp_path / "narrow.npz", like=tmp_path / "train.npz")
+
+
+def test_a_column_that_is_constant_up_to_rounding_is_zero_as_scikit_learn_has_it():
+    x = np.random.default_rng(0).standard_normal((6, 3))
+    x[:, 1] = [0.3, 0.3, 0.3, 0.3, 0.3, 0.1 + 0.2]
+    x[:, 2] = 1 + 1e-9 * x[:, 0]  # known to 1e-7 of its spread
+    assert not by("standardize", x)[:, 1].any()
+    expected = StandardScaler().fit_transform(x)
+    np.testing.assert_allclose(by("standardize", x), expected, atol=1e-6)
+
+
+def test_a_column_that_is_constant_in_training_is_zero_in_both_parts():
+    train, test = part(10, 0), part(7, 1)
+    train.x[:, 2] = 0.1
+    assert train.x.mean(axis=0)[2] != 0.1  # rounded, else this tests less
+    assert not scaled(train)[:, 2].any()
+    test.x[:, 1] = 5  # constant in the test alone: that is no reason for anything
+    like = scaled(test, like=train)
+    assert not like[:, 2].any()
+    assert like[:, [0, 1, 3]].all()
+    test.x[3] = train.x.mean(axis=0)
+    with pytest.raises(ContentError, match="tiny: 1 samples are zero after scaling standardi"):
+        scaled(test, like=train)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_round_trip(tmp_path, scaling):
+    labels = None if scaling == "none" else LABELS
+    samples = PreparedSamples("tiny", IMAGES, labels, scaling, (0.0, 255.0))
+    save_prepared(tmp_path / "tiny.npz", samples)
+    loaded = prepared.load_prepared(tmp_path / "tiny.npz")
+    np.testing.assert_array_equal(loaded.x, scaled(samples))
+    assert (loaded.x.dtype, loaded.name, loaded.scaling) == (np.float64, "tiny", "none")
+    np.testing.assert_array_equal(loaded.x, scaled(loaded))  # nothing is scaled twice
+    np.testing.assert_array_equal(loaded.y, labels)
+    with zipfile.ZipFile(tmp_path / "tiny.npz") as archive:  # no time
+        assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    with np.load(tmp_path / "tiny.npz", allow_pickle=False) as arrays:
+        assert arrays["x"].dtype == np.uint8
+
+
+def test_other_archives_are_named(tmp_path):
+    path = tmp_path / "other.npz"
+    problem = r"other.npz is no prepared dataset; save_prepared writes one"
+    for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
+        np.savez(path, x=IMAGES, **about)
+        with pytest.raises(ContentError, match=problem):
             prepared.load_prepared(path)
+    path.write_bytes(b"PK")
+    with pytest.raises(FormatError, match=r"other.npz"):
+        prepared.load_prepared(path)
 
-    def test_the_digest_sees_values_labels_types_shapes_and_scaling(self):
-        x, y = IMAGES, LABELS
-        changes = [{"x": x + np.uint8(1)}, {"y": y + 1}, {"y": None}, {"x": x.astype(np.int8)}]
-        changes += [{"x": x.reshape(10, 6), "y": None}]
-        changes += [{"scaling": "unit_interval"}, {"value_range": (0.0, 256.0)}, {}]
-        digests = {prepared.content_digest(replace(TINY, **change)) for change in changes}
-        assert len(digests) == len(changes)
-        assert prepared.content_digest(TINY) == prepared.content_digest(replace(TINY, x=x.copy()))
+
+def test_the_digest_sees_values_labels_types_shapes_and_scaling():
+    x, y = IMAGES, LABELS
+    changes = [{"x": x + np.uint8(1)}, {"y": y + 1}, {"y": None}, {"x": x.astype(np.int8)}]
+    changes += [{"x": x.reshape(10, 6), "y": None}]
+    changes += [{"scaling": "unit_interval"}, {"value_range": (0.0, 256.0)}, {}]
+    digests = {prepared.content_digest(replace(TINY, **change)) for change in changes}
+    assert len(digests) == len(changes)
+    assert prepared.content_digest(TINY) == prepared.content_digest(replace(TINY, x=x.copy()))
+
+
+def samples(n, d, *, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def angle(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the angle in degrees by Kahan's formula, which is right for any angle."""
+    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    return math.degrees(2 * math.atan2(np.linalg.norm(a - b), np.linalg.norm(a + b)))
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 4), (7, 20), (2, 1)])
+def test_norms_rank_and_angle(n, d):
+    x = samples(n, d)
+    repeated = np.concatenate([x, x[[1, 1, 0]]])  # equal samples are counted
+    numbers, norms = geometry(repeated), np.linalg.norm(repeated, axis=1)
+    measured = [numbers.norm_min, numbers.norm_median, numbers.norm_max]
+    np.testing.assert_allclose(measured, np.quantile(norms, [0, 0.5, 1]), rtol=1e-15)
+    assert numbers.gram_rank == min(n, d)
+    assert (numbers.duplicates, numbers.constant_columns) == (3 + 1, 0)
+    angles = {pair: angle(*x[list(pair)]) for pair in combinations(range(n), 2)}
+    assert (numbers.i, numbers.j) == min(angles, key=angles.__getitem__)
+    assert numbers.min_angle == pytest.approx(min(angles.values()), rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d", "rank"), [(40, 9, 3), (6, 30, 4), (400, 9, 8)])
+def test_rank_deficiency_and_constant_columns(n, d, rank):
+    x = samples(n, rank - 1) @ samples(rank - 1, d, seed=1)
+    x[:, 2] = x[:, 5] = 0.25  # one direction more
+    numbers = geometry(x)
+    assert numbers.constant_columns == 2
+    assert numbers.gram_rank == np.linalg.matrix_rank(x) == rank
+    # of singular values 1 and 1e-10, the second is below eps in the Gram matrix
+    x = np.linalg.qr(samples(50, 2))[0] * [1.0, 1e-10] @ np.linalg.qr(samples(2, 2))[0]
+    assert (geometry(x).gram_rank, np.linalg.matrix_rank(x @ x.T)) == (2, 1)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, 1e200])
+def test_samples_without_direction_or_size_are_named(value):
+    x = samples(5, 3)
+    x[2] = value
+    with pytest.raises(UserError), np.errstate(over="ignore"):
+        geometry(x)
+
+
+#: As float64, in which rows are hashed, the last two are equal.
+VALUES = [np.array([0.1, 0.2]), np.uint8([0, 3]), np.float32([0.0, -0.0, 1.0])]
+VALUES += [np.array([2**53, 2**53 + 1])]
+
+
+@given(st.integers(0, 999), st.integers(1, 30), st.sampled_from(VALUES))
+def test_duplicates_are_those_among_all_pairs(seed, n, values):
+    x = np.random.default_rng(seed).choice(values, (n, 3))
+    pairs = [(i, j) for i, j in combinations(range(n), 2) if (x[i] == x[j]).all()]
+    later = {j for _, j in pairs}
+    duplicates = find_duplicates(x)
+    assert duplicates.pairs == len(pairs)
+    assert duplicates.examples[:1] == sorted(pairs)[:1]
+    assert duplicates.first.tolist() == [row for row in range(n) if row not in later]
 
 
 @pytest.mark.parametrize("module", ["data.prepared", "data.datasets"])

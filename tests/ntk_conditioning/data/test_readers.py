@@ -1,6 +1,7 @@
-"""Users' data and drawn data are read exactly, and a file that is not sound is named."""
+"""Data are read exactly as their formats have them, and a file that is not sound is named."""
 
 import gzip
+import io
 import zipfile
 from functools import partial
 from itertools import product
@@ -8,8 +9,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+import scipy.io
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -17,77 +18,131 @@ from sklearn.datasets import load_sample_images
 
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.generated import cut_patches, draw_gaussian, load_digits
+from ntk_conditioning.data.readers.images import BATCHES, FOLDER, read_cifar10, read_idx, read_svhn
 from ntk_conditioning.data.readers.tables import read_csv, read_npz, read_parquet
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.files import MissingFileError
+from ntk_conditioning.files import ChecksumError, MissingFileError, sha256
+from tests.support.sources import (
+    cifar_batches,
+    idx_bytes,
+    npz_bytes,
+    parquet_bytes,
+    svhn_bytes,
+    tar_bytes,
+)
 
 
-def save(folder, **arrays):
-    np.savez(folder / "mine.npz", **arrays)
-    return folder / "mine.npz"
+def write(folder, content, name="mine"):
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder / name
 
 
-class TestNpz:
-    def test_labels_are_read_if_there_or_as_asked(self, tmp_path):
-        x, y = np.eye(3), np.arange(3)
-        assert read_npz(save(tmp_path, x=x)).y is None
-        assert read_npz(save(tmp_path, x=x, y=y), labels=None).y is None
-        path = save(tmp_path, data=np.zeros((3, 4, 2)), target=y)
-        np.testing.assert_array_equal(read_npz(path, features="data", labels="target").y, y)
-        with pytest.raises(ContentError, match=r"mine.npz has no array 'y'; its arrays: 'x'"):
-            read_npz(save(tmp_path, x=x), labels="y")
-        with pytest.raises(ContentError, match=r"mine.npz has no array 'x'; its arrays: 'a', 'b'"):
-            read_npz(save(tmp_path, a=x, b=x))
+@given(hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=4)), st.booleans())
+def test_idx_files_give_every_byte(tmp_path_factory, array, packed):
+    content = gzip.compress(idx_bytes(array)) if packed else idx_bytes(array)
+    path = write(tmp_path_factory.getbasetemp(), content)
+    samples = read_idx(path, path)
+    np.testing.assert_array_equal(samples.x, array)
+    np.testing.assert_array_equal(samples.y, array)
+    assert read_idx(path, None).y is None
 
-    def test_other_files_are_named_and_python_objects_never_unpickled(self, tmp_path):
-        with pytest.raises(FormatError, match=r"mine.npz cannot be read as a NumPy archive"):
-            read_npz(save(tmp_path, x=np.array([{}], dtype=object)))
-        for shape in (b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,", b"(0,)"):
-            described = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
-            header = b"\x93NUMPY\x01\x00" + len(described).to_bytes(2, "little") + described
-            with zipfile.ZipFile(tmp_path / "mine.npz", "w") as archive:
-                archive.writestr("x.npy", header + bytes(8))
-            with pytest.raises(FormatError, match=r"mine.npz cannot be read as a NumPy archive"):
-                read_npz(tmp_path / "mine.npz")
-        with (tmp_path / "mine.npz").open("wb") as stream:
-            np.save(stream, np.eye(2))
-        with pytest.raises(FormatError, match=r"mine.npz cannot be read .* as numpy.savez writes"):
-            read_npz(tmp_path / "mine.npz")
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_svhn_has_images_and_its_label_0(tmp_path, packed):
+    path = write(tmp_path, svhn_bytes(300, packed=packed, note="a text", z=np.eye(3)))
+    samples, reference = read_svhn(path, sha256=[sha256(path)]), scipy.io.loadmat(path)
+    for image in range(300):
+        np.testing.assert_array_equal(samples.x[image], reference["X"][..., image])
+    digits = reference["y"][:, 0]
+    np.testing.assert_array_equal(samples.y, np.where(digits == 10, 0, digits))
+    assert (samples.x.dtype, samples.x.flags.c_contiguous) == (np.uint8, True)
+
+
+def test_a_matlab_file_of_unknown_checksum_is_not_even_opened(tmp_path):
+    path = write(tmp_path, "no MATLAB file")
+    for known, problem in (((), "that of its entry, which must be given"), (["00"], "00")):
+        with pytest.raises(ChecksumError, match=f"mine has sha256 .*, not {problem}"):
+            read_svhn(path, sha256=known)
+
+
+RECORD = 3073
+GOOD = cifar_batches(2, 1, 1, 3, 1, 2)
+
+
+def cifar_archive(folder, members, *, prefix=f"{FOLDER}/"):
+    files = {prefix + name: content for name, content in members.items()}
+    return write(folder, gzip.compress(tar_bytes(files), 1), "cifar-10-binary.tar.gz")
+
+
+def archive_and_folder(folder, members):
+    inner = folder / "unpacked" / FOLDER
+    inner.mkdir(parents=True)
+    for name, content in members.items():
+        write(inner, content, name)
+    return cifar_archive(folder, members), inner
+
+
+@pytest.mark.parametrize("split", BATCHES)
+def test_cifar10_has_images_and_labels(tmp_path, split):
+    content = np.frombuffer(b"".join(GOOD[name] for name in BATCHES[split]), np.uint8)
+    packed, inner = archive_and_folder(tmp_path, GOOD)
+    for path in (packed, inner, inner.parent):
+        samples = read_cifar10(path, split=split)
+        np.testing.assert_array_equal(samples.y, content[::RECORD])
+        assert (samples.x.shape, samples.x.dtype) == ((len(samples.y), 32, 32, 3), np.uint8)
+        n, row, column, colour = np.indices(samples.x.shape)
+        places = n * RECORD + 1 + 1024 * colour + 32 * row + column
+        np.testing.assert_array_equal(samples.x, content[places])
+    others = {"readme.html": b"<html>", "batches.meta.txt": b"airplane\n", "more.bin": b"x"}
+    for prefix in ("", f"./{FOLDER}/", "elsewhere/"):  # nor does the members' order matter
+        path = cifar_archive(tmp_path, others | dict(reversed(GOOD.items())), prefix=prefix)
+        np.testing.assert_array_equal(read_cifar10(path, split=split).x, samples.x)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({}, "has no data_batch_3.bin; take CIFAR-10's binary version, cifar-10-binary"),
+        (
+            {"data_batch_3.bin": bytes(2 * RECORD + 5)},
+            "data_batch_3.bin cannot be read as records of 3073 bytes",
+        ),
+    ],
+)
+def test_a_wrong_batch_is_named(tmp_path, content, problem):
+    members = {name: batch for name, batch in GOOD.items() if name != "data_batch_3.bin"}
+    for path in archive_and_folder(tmp_path, members | content):
+        with pytest.raises((ContentError, FormatError), match=f"{path.name}.*{problem}"):
+            read_cifar10(path)
+        read_cifar10(path, split="test")  # which it is no part of
+
+
+def test_labels_of_an_npz_are_read_if_there_or_as_asked(tmp_path):
+    x, y = np.eye(3), np.arange(3)
+    assert read_npz(write(tmp_path, npz_bytes(x=x))).y is None
+    assert read_npz(write(tmp_path, npz_bytes(x=x, y=y)), labels=None).y is None
+    path = write(tmp_path, npz_bytes(data=np.zeros((3, 4, 2)), target=y))
+    np.testing.assert_array_equal(read_npz(path, features="data", labels="target").y, y)
 
 
 COLUMNS = {"a": np.array([1, 2, 3], np.int16), "b": [0.5, 1.5, 2.5], "flag": [True, False, True]}
-TABLE = pa.table(COLUMNS | {"label": [2, 0, 1], "kind": ["u", "v", "u"]})
+PARQUET = parquet_bytes(COLUMNS | {"label": [2, 0, 1], "kind": ["u", "v", "u"]})
 CSV = "a,b,flag,label,kind\n1,0.5,true,2,u\n2,1.5,false,0,v\n3,2.5,true,1,u\n"
-
-
-def parquet_file(folder, table=TABLE):
-    pq.write_table(table, folder / "mine.parquet")
-    return folder / "mine.parquet"
-
-
-def csv_file(folder, text=CSV):
-    (folder / "mine.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
-    return folder / "mine.csv"
-
-
-SEMICOLONS = CSV.replace(",", ";").replace(".", ",")
-WRITTEN = {
-    "plain": CSV.encode(),
+MADE = {
+    "plain": CSV,
     "packed": gzip.compress(CSV.encode(), mtime=0),
     "byte order mark": CSV.encode("utf-8-sig"),
     "UTF-16, tabs": CSV.replace(",", "\t").encode("utf-16"),
-    "decimal commas": SEMICOLONS.encode(),
-    "Windows": CSV.replace("\n", "\r\n").encode(),
-    "blank lines": ("\n" + CSV.replace("\n", "\n  \n\n")).encode(),
+    "decimal commas": CSV.replace(",", ";").replace(".", ","),
+    "Windows": CSV.replace("\n", "\r\n"),
+    "blank lines": "\n" + CSV.replace("\n", "\n  \n\n"),
+    "parquet": PARQUET,
 }
-MADE = {name: (read_csv, partial(csv_file, text=text)) for name, text in WRITTEN.items()}
-MADE["parquet"] = (read_parquet, parquet_file)
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_columns_are_chosen_by_name(tmp_path, name):
-    read, make = MADE[name]
-    path = make(tmp_path)
+    read, path = read_parquet if name == "parquet" else read_csv, write(tmp_path, MADE[name])
     samples = read(path, labels="label", features=["b", "a", "flag"])
     np.testing.assert_array_equal(samples.x, [[0.5, 1, 1], [1.5, 2, 0], [2.5, 3, 1]])
     np.testing.assert_array_equal(samples.y, [2, 0, 1])
@@ -113,60 +168,23 @@ SHAPES = hnp.array_shapes(min_dims=2, max_dims=2)
 @given(hnp.arrays(np.float64, SHAPES, elements=st.floats(allow_nan=False)))
 def test_tables_give_every_digit(tmp_path_factory, x):
     folder, frame = tmp_path_factory.getbasetemp(), pd.DataFrame(x).add_prefix("c")
-    parquet = parquet_file(folder, pa.Table.from_pandas(frame))
-    csv = csv_file(folder, frame.to_csv(index=False))
-    for samples in (read_parquet(parquet, labels=None), read_csv(csv, labels=None)):
-        np.testing.assert_array_equal(samples.x, x)
+    for read, content in (
+        (read_parquet, parquet_bytes(pa.Table.from_pandas(frame))),
+        (read_csv, frame.to_csv(index=False)),
+    ):
+        np.testing.assert_array_equal(read(write(folder, content), labels=None).x, x)
 
 
 def test_types_are_kept_and_categories_are_labels(tmp_path):
-    path = parquet_file(tmp_path)
+    path = write(tmp_path, PARQUET)
     assert read_parquet(path, labels=None, features=["a"]).x.dtype == np.int16
     assert read_parquet(path, labels=None, features=["flag"]).features().dtype == np.uint8
     folder = tmp_path / "year=2020"  # which adds no column
     folder.mkdir()
     for kinds in (["v", "u"], [7, 5]):
-        table = pa.table({"a": [1, 2], "kind": pa.array(kinds).dictionary_encode()})
-        samples = read_parquet(parquet_file(folder, table), labels="kind")
+        content = parquet_bytes({"a": [1, 2], "kind": pa.array(kinds).dictionary_encode()})
+        samples = read_parquet(write(folder, content), labels="kind")
         assert (samples.y.tolist(), samples.columns) == (kinds, ("a",))
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "problem"),
-    [
-        ("a,b\n1,2\n3,\n5,NA\n", ContentError, "'b' has 2 missing values, the first in line 3"),
-        ("a,b\n1,2\n3\n", ContentError, "'b' has 1 missing values, the first in line 3"),
-        ("a,b\n", ContentError, "has no samples, only columns"),
-        ("a,b\n\n1,2\n\n3,x\n", ContentError, "line 5, column 'b' is 'x', not a number; encode"),
-        ('a,b\n1,"2\n3"\n4,x\n', ContentError, r"line 3, column 'b' is '2\\n3', not a number"),
-        ("a;b\n1,5;2.5\n", ContentError, "line 2, column 'b' is '2.5', not a number"),
-        (",a\n0,1\n1,2\n", ContentError, "has a row index, column 'Unnamed: 0'"),
-        ("a,a\n1,2\n3,4\n", ContentError, "several columns named 'a'"),
-        ("1,2\n3,4\n5,6\n", ContentError, "first line must name the columns"),
-        ("a,b\n1,2\n1,2,3\n", FormatError, "cannot be read as CSV: .* in line 3, saw 3"),
-        ("a,b\n1,2,3\n1,2,3\n", FormatError, "cannot be read as CSV: Length of header"),
-        ("", FormatError, "cannot be read as CSV"),
-        ("größe,b\n1,2\n".encode("latin-1"), FormatError, "line 1 has the byte 0xf6, which is"),
-    ],
-)
-def test_faults_of_a_csv_are_named(tmp_path, text, error, problem):
-    with pytest.raises(error, match=f"mine.csv.*{problem}"):
-        read_csv(csv_file(tmp_path, text), labels=None)
-
-
-@pytest.mark.parametrize(
-    ("labels", "problem"),
-    [
-        (("cat", "", "dog"), "1 missing values, the first in line 3"),
-        (("1", "2", "nan"), "1 missing values, the first in line 4"),
-        (("01", "1", "2"), "'.*' and '.*', which are read as one label"),
-        (("1.0", "1", "2"), "'.*' and '.*', which are read as one label"),
-    ],
-)
-def test_labels_that_are_missing_or_that_would_merge_are_refused(tmp_path, labels, problem):
-    rows = "".join(f"{row},{label}\n" for row, label in enumerate(labels))
-    with pytest.raises(ContentError, match=f"mine.csv: column 'y' has {problem}"):
-        read_csv(csv_file(tmp_path, f"a,y\n{rows}"), labels="y")
 
 
 def test_labels_may_have_commas_and_are_read_without_spaces_and_zeros_before_them(tmp_path):
@@ -175,52 +193,114 @@ def test_labels_may_have_commas_and_are_read_without_spaces_and_zeros_before_the
         ("a, y\n1, dog\n2,cat\n3,dog \n", [[1], [2], [3]], [1, 0, 1]),
         ("a,y\n1,01\n2,02\n3,01\n", [[1], [2], [3]], [1, 2, 1]),
     ):
-        samples = read_csv(csv_file(tmp_path, text), labels="y")
+        samples = read_csv(write(tmp_path, text), labels="y")
         assert (samples.x.tolist(), samples.labels().tolist()) == (features, labels)
-
-
-def test_faults_of_a_parquet_are_named(tmp_path):
-    for columns, error, problem in (
-        ({"a": [1, 2], "y": [None, 1]}, ContentError, "'y' has 1 missing values, the .* in row 0"),
-        ({"a": [1, 2], "y": ["", "u"]}, ContentError, "'y' has 1 missing values, the .* in row 0"),
-        ({"__index_level_0__": [0, 1], "y": [0, 1]}, ContentError, "row index, column '__index_l"),
-        ({"a": [1, 2], "y": pa.array([b"u", b"\xc3"]).view(pa.string())}, FormatError, "UTF"),
-    ):
-        with pytest.raises(error, match=f"mine.parquet.*{problem}"):
-            read_parquet(parquet_file(tmp_path, pa.table(columns)), labels="y")
 
 
 def test_a_fraction_far_down_a_csv_of_integers_is_read(tmp_path):
     rows = 400_000
-    path = csv_file(tmp_path, "a,b\n" + "123,7\n" * rows + "0.5,7\n")
-    samples = read_csv(path, labels=None)
+    samples = read_csv(write(tmp_path, "a,b\n" + "123,7\n" * rows + "0.5,7\n"), labels=None)
     assert samples.x.shape == (rows + 1, 2)
     assert samples.x[-1, 0] == 0.5
 
 
-class TestGenerated:
-    def test_the_gaussian_draw_is_standard_and_repeats_and_digits_are_whole(self):
-        x = draw_gaussian(n=20_000, d=3, seed=4).x
-        # Mean and variance have standard errors 1/sqrt(n) and sqrt(2/n); five of them.
-        np.testing.assert_allclose(x.mean(axis=0), 0, atol=5 / 20_000**0.5)
-        np.testing.assert_allclose(x.var(axis=0), 1, atol=5 * (2 / 20_000) ** 0.5)
-        np.testing.assert_array_equal(x, draw_gaussian(n=20_000, d=3, seed=4).x)
-        assert not np.array_equal(x, draw_gaussian(n=20_000, d=3, seed=5).x)
-        digits = load_digits()
-        assert digits.x.shape == (1797, 64)
-        assert (digits.x.min(), digits.x.max()) == (0, 16)
-        assert np.unique(digits.y).tolist() == list(range(10))
+IMAGES = idx_bytes(np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3) * 4)  # up to 236
+PACKED = gzip.compress(IMAGES, mtime=0)
+IDX = [
+    (b"", "starts with b'', not as an IDX file"),
+    (b"\0\0\x0d\x01", "starts with .*, or save other arrays as npz and take reader npz"),
+    (b"\0\0\x08\x02\0\0\0\x05", "cannot be read as an IDX file: .*fetch or save it again"),
+    (b"\0\0\x08\x01\0\0\0\x02" + b"7", "cannot be read .* size 1 into shape"),
+    (b"\0\0\x08\x03" + b"\xff" * 12, "cannot be read as an IDX file"),
+    (b"\x1f\x8bnot gzip at all", "cannot be read as an IDX file"),
+    (PACKED + b"x", "cannot be read as an IDX file: Not a gzipped file"),
+    (PACKED * 2, "cannot be read .* size 136 into shape"),
+]
+SVHN = [b"", svhn_bytes()[:124] + b"\x00\x02IM", b"x" * 200, svhn_bytes(y=None)]  # version 7.3
+SVHN += [svhn_bytes()[:-9], svhn_bytes()[:136] + b"no zlib!" * 9]
+NPZ = [npz_bytes(x=np.array([{}], dtype=object)), npz_bytes(lambda file: np.save(file, np.eye(2)))]
+for shape in (b"(9999999999999,)", b"(2, 3", b"(2L,)", b"(-1,)", b"((((2,", b"(0,)"):
+    described = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % shape
+    header = b"\x93NUMPY\x01\x00" + len(described).to_bytes(2, "little") + described
+    with zipfile.ZipFile(stream := io.BytesIO(), "w") as file:
+        file.writestr("x.npy", header + bytes(8))
+    NPZ.append(stream.getvalue())
+READ = {
+    "idx": partial(read_idx, y=None),
+    "idx y": lambda path: read_idx(path.with_name("good"), path),
+    "svhn": lambda path: read_svhn(path, sha256=[sha256(path)]),
+    "npz": read_npz,
+    "npz y": partial(read_npz, labels="y"),
+    "csv": partial(read_csv, labels=None),
+    "csv y": partial(read_csv, labels="y"),
+    "parquet": lambda path: read_parquet(path, labels="y"),
+}
+FORMAT_FAULTS = [
+    *((kind, *fault) for kind in ("idx", "idx y") for fault in IDX),
+    *(("svhn", content, "cannot be read as a MATLAB file") for content in SVHN),
+    *(("npz", content, "cannot be read as a NumPy archive, as numpy.savez") for content in NPZ),
+    ("csv", "a,b\n1,2\n1,2,3\n", "cannot be read as CSV: .* in line 3, saw 3"),
+    ("csv", "a,b\n1,2,3\n1,2,3\n", "cannot be read as CSV: Length of header"),
+    ("csv", "", "cannot be read as CSV"),
+    ("csv", "größe,b\n1,2\n".encode("latin-1"), "line 1 has the byte 0xf6, which is"),
+    ("parquet", {"a": [1, 2], "y": pa.array([b"u", b"\xc3"]).view(pa.string())}, ".*UTF"),
+]
+ALIKE = "column 'y' has '.*' and '.*', which are read as one label"
+CONTENT_FAULTS = [
+    ("npz y", npz_bytes(x=np.eye(3)), "has no array 'y'; its arrays: 'x'"),
+    ("npz", npz_bytes(a=np.eye(3), b=np.eye(3)), "has no array 'x'; its arrays: 'a', 'b'"),
+    ("csv", "a,b\n1,2\n3,\n5,NA\n", "column 'b' has 2 missing values, the first in line 3"),
+    ("csv", "a,b\n1,2\n3\n", "column 'b' has 1 missing values, the first in line 3"),
+    ("csv", "a,b\n", "has no samples, only columns"),
+    ("csv", "a,b\n\n1,2\n\n3,x\n", "line 5, column 'b' is 'x', not a number; encode"),
+    ("csv", 'a,b\n1,"2\n3"\n4,x\n', r"line 3, column 'b' is '2\\n3', not a number"),
+    ("csv", "a;b\n1,5;2.5\n", "line 2, column 'b' is '2.5', not a number"),
+    ("csv", ",a\n0,1\n1,2\n", "has a row index, column 'Unnamed: 0'"),
+    ("csv", "a,a\n1,2\n3,4\n", "has several columns named 'a'"),
+    ("csv", "1,2\n3,4\n5,6\n", "starts with numbers; its first line must name the columns"),
+    ("csv y", "a,y\n0,cat\n1,\n2,dog\n", "column 'y' has 1 missing values, the first in line 3"),
+    ("csv y", "a,y\n0,1\n1,2\n2,nan\n", "column 'y' has 1 missing values, the first in line 4"),
+    ("csv y", "a,y\n0,01\n1,1\n2,2\n", ALIKE),
+    ("csv y", "a,y\n0,1.0\n1,1\n2,2\n", ALIKE),
+    ("parquet", {"a": [1, 2], "y": [None, 1]}, "column 'y' has 1 missing values, the .* in row 0"),
+    ("parquet", {"a": [1, 2], "y": ["", "u"]}, "column 'y' has 1 missing values, the .* in row 0"),
+    ("parquet", {"__index_level_0__": [0, 1], "y": [0, 1]}, "has a row index, column '__index_l"),
+]
+FAULTS = [(*fault, FormatError) for fault in FORMAT_FAULTS]
+FAULTS += [(*fault, ContentError) for fault in CONTENT_FAULTS]
 
-    def test_patches_lie_on_the_grid_of_the_photographs(self):
-        size, stride = 40, 60
-        samples = cut_patches(size=size, stride=stride, samples=41)
-        assert samples.y.tolist() == [0] * 21 + [1] * 20
-        for label, photograph in enumerate(load_sample_images().images):
-            height, width, _ = photograph.shape
-            corners = product(*(range(0, end - size + 1, stride) for end in (height, width)))
-            patches = [photograph[top : top + size, left : left + size] for top, left in corners]
-            chosen = samples.x[samples.y == label]
-            expected = [patches[i * len(patches) // len(chosen)] for i in range(len(chosen))]
-            np.testing.assert_array_equal(chosen, expected)
-        with pytest.raises(UserError, match=r"1108 patches .* 427 × 640 pixels, 1107 do"):
-            cut_patches(size=32, stride=15, samples=2 * 1107 + 1)
+
+@pytest.mark.parametrize(("kind", "content", "problem", "error"), FAULTS)
+def test_a_file_that_is_not_sound_is_named(tmp_path, kind, content, problem, error):
+    write(tmp_path, IMAGES, "good")
+    path = write(tmp_path, parquet_bytes(content) if kind == "parquet" else content)
+    with pytest.raises(error, match=f"mine:? {problem}"):
+        READ[kind](path)
+
+
+def test_the_gaussian_draw_is_standard_and_repeats_and_digits_are_whole():
+    x = draw_gaussian(n=20_000, d=3, seed=4).x
+    # Mean and variance have standard errors 1/sqrt(n) and sqrt(2/n); five of them.
+    np.testing.assert_allclose(x.mean(axis=0), 0, atol=5 / 20_000**0.5)
+    np.testing.assert_allclose(x.var(axis=0), 1, atol=5 * (2 / 20_000) ** 0.5)
+    np.testing.assert_array_equal(x, draw_gaussian(n=20_000, d=3, seed=4).x)
+    assert not np.array_equal(x, draw_gaussian(n=20_000, d=3, seed=5).x)
+    digits = load_digits()
+    assert digits.x.shape == (1797, 64)
+    assert (digits.x.min(), digits.x.max()) == (0, 16)
+    assert np.unique(digits.y).tolist() == list(range(10))
+
+
+def test_patches_lie_on_the_grid_of_the_photographs():
+    size, stride = 40, 60
+    samples = cut_patches(size=size, stride=stride, samples=41)
+    assert samples.y.tolist() == [0] * 21 + [1] * 20
+    for label, photograph in enumerate(load_sample_images().images):
+        height, width, _ = photograph.shape
+        corners = product(*(range(0, end - size + 1, stride) for end in (height, width)))
+        patches = [photograph[top : top + size, left : left + size] for top, left in corners]
+        chosen = samples.x[samples.y == label]
+        expected = [patches[i * len(patches) // len(chosen)] for i in range(len(chosen))]
+        np.testing.assert_array_equal(chosen, expected)
+    with pytest.raises(UserError, match=r"1108 patches .* 427 × 640 pixels, 1107 do"):
+        cut_patches(size=32, stride=15, samples=2 * 1107 + 1)

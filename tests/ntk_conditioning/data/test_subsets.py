@@ -1,4 +1,7 @@
-"""Draws and blocks are of their seed, disjoint and sorted, and never more than there is."""
+"""Every use of a seed has its stream; draws and blocks are disjoint, sorted and of their seed."""
+
+from itertools import product
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,6 +12,23 @@ from ntk_conditioning import seeds
 from ntk_conditioning.data.subsets import draw, draw_on_sphere, draw_two_classes, seed_stream
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.spectra.block_kernels import draw_blocks
+
+
+def test_every_seed_role_and_number_from_one_has_a_stream_that_stays_what_it_was():
+    cases = list(product((1, 2), get_args(seeds.Role), (None, 1, 2, 1000)))
+    assert len({seeds.generator(*case).random() for case in cases}) == len(cases)
+    # beside the stream of a Gaussian dataset's values
+    (of_draws,) = np.random.SeedSequence([1, 0]).spawn(1)
+    assert seed_stream(1).random() == np.random.default_rng(of_draws).random()
+    values = seeds.generator(1, "data").standard_normal(100)
+    assert not np.isin(seed_stream(1).standard_normal(100), values).any()
+    for entropy, case in (([4, 2], (4, "init")), ([4, 2, 7], (4, "init", 7))):
+        expected = np.random.default_rng(np.random.SeedSequence(entropy)).random()
+        assert seeds.generator(*case).random() == expected
+    for number in (0, -1):
+        with pytest.raises(ValueError, match=f"number {number} is below 1"):
+            seeds.generator(1, "batch", number)
+
 
 CLASSES = np.repeat([3, 7, 40], [6, 3, 11])
 
@@ -25,14 +45,6 @@ def test_seeds_draw_their_own_rows_again_and_again_in_order():
     x = np.random.default_rng(0).standard_normal((20, 3))
     units = x[rows] / np.linalg.norm(x[rows], axis=1)[:, None]
     np.testing.assert_array_equal(draw_on_sphere("tiny", x, 8, seed=1), units)
-
-
-def test_the_draw_is_a_stream_beside_that_of_the_values():
-    """A Gaussian dataset of the same seed is drawn from the parent."""
-    values = seeds.generator(1, "data").standard_normal(100)
-    assert not np.isin(seed_stream(1).standard_normal(100), values).any()
-    (expected,) = np.random.SeedSequence([1, 0]).spawn(1)
-    assert seed_stream(1).random() == np.random.default_rng(expected).random()
 
 
 def test_classes_share_a_draw_evenly_or_two_that_are_there_with_signs():
