@@ -21,9 +21,7 @@ from tests.ntk_conditioning.references import gradient_cosine, relu_angles
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 5, 10])
-@pytest.mark.parametrize(
-    "theta", [1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.29, 0.31, 1, 2, 3, math.pi]
-)
+@pytest.mark.parametrize("theta", [1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.29, 0.31, 1, 2, 3, math.pi])
 def test_angles_are_those_of_theorem_4_4(theta, depth):
     """In 60 digits, of which the arccosines lose half."""
     with mpmath.workdps(60):
