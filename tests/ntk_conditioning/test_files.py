@@ -20,8 +20,7 @@ from ntk_conditioning.files import (
     write_text,
 )
 
-# FIPS 180-4's example message and its digest.
-ABC = b"abc"
+ABC = b"abc"  # FIPS 180-4's example message and its digest
 ABC_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
@@ -58,11 +57,10 @@ def write_npz(target):
         np.savez(stream, x=np.zeros(10_000))
 
 
-def write_table(target):
-    tables.write(target, "frames", tables.from_rows("frames", []))
-
-
-@pytest.mark.parametrize("write", [partial(write_text, text="new"), write_table, write_npz])
+@pytest.mark.parametrize(
+    "write",
+    [partial(write_text, text="new"), partial(tables.write, table="frames", data=[]), write_npz],
+)
 def test_a_full_disk_is_one_line_and_keeps_the_old_file(tmp_path, monkeypatch, write):
     target = tmp_path / "table.parquet"
     target.write_text("old")
@@ -75,17 +73,10 @@ def test_a_full_disk_is_one_line_and_keeps_the_old_file(tmp_path, monkeypatch, w
 
 
 def test_a_full_disk_for_temporary_files_is_one_line():
-    folders = []
-
-    def fill() -> None:
-        with scratch_folder() as folder:
-            folders.append(folder)
-            Path("/dev/full").write_text("more")
-
-    remedy = "No space left on device; make room or set TMPDIR, and run again"
-    with pytest.raises(FullDiskError, match=f"^cannot write {tempfile.gettempdir()}: {remedy}$"):
-        fill()
-    assert not folders[0].exists()
+    line = f"cannot write {tempfile.gettempdir()}: No space left on device; make room or set TMPDIR"
+    with pytest.raises(FullDiskError, match=f"^{line}, and run again$"), scratch_folder() as folder:
+        Path("/dev/full").write_text("more")
+    assert not folder.exists()
 
 
 def test_two_writers_at_once_do_not_mix(tmp_path):
