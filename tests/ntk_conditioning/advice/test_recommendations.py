@@ -19,12 +19,10 @@ NAMES = ("relu", "erf", "sigmoid", "normalized_relu")
 
 
 def advised(x, labels=None, *, depths=(1, 4)):
+    """Return the advice, and its sentences by heading."""
     sigmas = [activations.get(each) for each in NAMES]
-    return advise("mine", np.asarray(x, float), labels, activations=sigmas, depths=depths)
-
-
-def words(advice) -> dict[str, str]:
-    return {title: " ".join(sentences) for title, sentences in in_words(advice).items()}
+    advice = advise("mine", np.asarray(x, float), labels, activations=sigmas, depths=depths)
+    return advice, {title: " ".join(sentences) for title, sentences in in_words(advice).items()}
 
 
 def uniform(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -52,32 +50,28 @@ def test_geometry_is_that_of_all_pairs():
 
 def test_equal_samples_are_to_be_removed_and_count_once():
     x = np.vstack([uniform(40, 20), uniform(40, 20)[:3], np.zeros((2, 20))])
-    advice = advised(x)
-    said = words(advice)
+    (advice, said), (once, _) = advised(x), advised(uniform(40, 20))
     assert (advice.geometry.duplicates, advice.geometry.zeros, advice.block) == (3, 2, 40)
-    equal = "Samples 0 and 40, 1 and 41, 2 and 42 are equal (counted from 0)"
-    assert equal in said["Your samples"]
+    assert "Samples 0 and 40, 1 and 41, 2 and 42 are equal (counted from 0)" in said["Your samples"]
     assert "Remove the 2 samples that are zero. Remove all but one" in said["What to do first"]
-    pd.testing.assert_frame_equal(advice.predictions, advised(uniform(40, 20)).predictions)
+    pd.testing.assert_frame_equal(advice.predictions, once.predictions)
 
 
 def test_one_long_sample_is_to_be_divided_by_its_norm():
     x = uniform(60, 120)
     x[7] *= 30
-    advice = advised(x)
+    advice, said = advised(x)
     assert advice.preparation == "unit_norm"
-    said = words(advice)["What to do first"]
-    assert said.startswith("Divide each sample by its norm: kappa goes from ")
+    first = "Divide each sample by its norm: kappa goes from "
+    assert said["What to do first"].startswith(first)
     kappas = {each.repair: each.kappa for each in reversed(advice.repairs)}
     assert kappas["none"] / kappas["unit_norm"] > 50  # the kernel's diagonal is the squared norms
 
 
 def test_features_of_other_units_are_to_be_standardised():
-    x = np.random.default_rng(3).standard_normal((80, 12)) * 10.0 ** np.arange(-3, 9)
-    x += 5 * 10.0 ** np.arange(-3, 9)
-    advice = advised(x, (x[:, 0] / 1e-3 > 5).astype(int))
+    x = np.random.default_rng(3).standard_normal((80, 12)) + 5
+    advice, said = advised(x * 10.0 ** np.arange(-3, 9), (x[:, 0] > 5).astype(int))
     assert advice.preparation == "standardized_unit_norm"
-    said = words(advice)
     assert said["What to do first"].startswith("Bring each feature to mean 0 and variance 1")
     assert "gradient descent learns the labels" in said["What to do first"]
     assert "of 2 classes" in said["Your samples"]
@@ -86,20 +80,20 @@ def test_features_of_other_units_are_to_be_standardised():
 def test_samples_of_low_rank_need_a_hidden_layer():
     rng = np.random.default_rng(2)
     x = rng.standard_normal((90, 5)) @ rng.standard_normal((5, 40))
-    advice = advised(x, depths=(1, 4, 16))
+    advice, said = advised(x, depths=(1, 4, 16))
     assert advice.geometry.rank == 5
     assert advice.geometry.effective_dimension < 5.5
     assert advice.gram is None
-    assert "the Gram matrix is singular" in words(advice)["What depth does"]
+    assert "the Gram matrix is singular" in said["What depth does"]
     relu = advice.predictions.kappa[advice.predictions.activation == "relu"]
     assert relu.notna().all()
     assert relu.is_monotonic_decreasing  # and depth helps
 
 
 def test_orthogonal_samples_need_no_hidden_layer():
-    advice = advised(np.eye(24) * 3)
+    advice, said = advised(np.eye(24) * 3)
     assert advice.gram == pytest.approx(1)
-    assert "Leave samples as they are" in words(advice)["What to do first"]
+    assert "Leave samples as they are" in said["What to do first"]
     of = advice.predictions.set_index(["activation", "depth"]).kappa
     assert of["relu", 1] > 2  # its mean makes a spike
     assert of["erf", 1] == pytest.approx(1)
@@ -108,12 +102,11 @@ def test_orthogonal_samples_need_no_hidden_layer():
 
 def test_the_phases_and_the_widths_are_told(monkeypatch):
     monkeypatch.setattr(recommendations, "DEEPEST", 16)
-    advice = advised(uniform(50, 6), depths=(1, 4, 16))
-    said = words(advice)
+    advice, said = advised(uniform(50, 6), depths=(1, 4, 16))
     assert "Do without sigmoid" in said["What depth does"]
     best = advice.predictions.query("depth <= 8").sort_values("kappa").activation.iloc[0]
-    best = label("activation", best)
-    assert f"Of 4 activations the lowest up to 8 layers: {best} has" in said["What depth does"]
+    lowest = f"Of 4 activations the lowest up to 8 layers: {label('activation', best)} has"
+    assert lowest in said["What depth does"]
     assert "ReLU: the lowest kappa at width 512" in said["How wide, and how deep"]
     of = advice.networks.set_index(["activation", "depth", "width"])
     assert of.excess["relu", 16, 128] > of.excess["relu", 16, 512] > 1
@@ -123,9 +116,9 @@ def test_the_phases_and_the_widths_are_told(monkeypatch):
 
 def test_all_samples_are_predicted_from_a_block(monkeypatch):
     x = uniform(300, 24) + 0.5
-    whole = advised(x, depths=(1, 4, 16))
+    whole, _ = advised(x, depths=(1, 4, 16))
     monkeypatch.setattr(recommendations, "BLOCK", 100)
-    part = advised(x, depths=(1, 4, 16))
+    part, _ = advised(x, depths=(1, 4, 16))
     keys = ["activation", "depth"]
     both = part.predictions.merge(whole.predictions, on=keys, suffixes=("", "_exact"))
     both = both[both.activation != "sigmoid"]
@@ -137,7 +130,7 @@ def test_the_figure_is_drawn_where_kernels_are_singular(monkeypatch):
     monkeypatch.setattr(recommendations, "DEEPEST", 16)
     parallel = np.vstack([uniform(6, 2), -uniform(6, 2), 2 * uniform(6, 2)])
     for samples in (parallel, 1 + 1e-9 * uniform(20, 3)):
-        figure = draw(advised(samples))
+        figure = draw(advised(samples)[0])
         figure.draw_without_rendering()
         assert len(figure.axes) == 3
 
