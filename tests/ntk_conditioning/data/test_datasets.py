@@ -52,16 +52,6 @@ def test_files_must_be_given(source, parts, split, problem):
         read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
 
 
-def test_a_dataset_of_speech_is_its_extracted_features_with_labels(tmp_path):
-    x, path = np.eye(3, dtype=np.float32), tmp_path / "features.npz"
-    np.savez(path, x=x, y=np.arange(3))
-    dataset = read(SPEECH, {"features": path})
-    np.testing.assert_array_equal(np.c_[dataset.x, dataset.y], np.c_[x, np.arange(3)])
-    np.savez(path, x=x)
-    with pytest.raises(ContentError, match="has no array 'y'"):
-        read(SPEECH, {"features": path})
-
-
 def test_files_of_both_parts_of_known_checksum_and_of_ones_own_are_read(tmp_path):
     cifar, svhn, mine = tmp_path / "cifar.tar", tmp_path / "svhn.mat", tmp_path / "t.csv"
     cifar.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))

@@ -123,28 +123,22 @@ def test_missing_and_unreadable_cells_are_named(tmp_path):
     assert [line.split(":")[0] for line in lines] == [*map(str, bad)]
 
 
-def test_a_summary_against_numpy():
-    kappa = np.array([[10.0, 20.0, 40.0], [5.0, 80.0, 3.0]])
-    cells = np.ndenumerate(kappa)
-    cells = [spectrum_row(seed=s, block=b, kappa=value) for (s, b), value in cells]
+@pytest.mark.parametrize("kappa", [[[10, 20, 40], [5, 80, 3]], [[10], [30], [np.inf]]])
+def test_a_summary_is_numpys_with_a_missing_kappa_larger_than_any_number(kappa):
+    kappa, cells = np.array(kappa, float), []
+    for (seed, block), value in np.ndenumerate(kappa):
+        known = {"kappa": value, "kappa_error": value / 1e10} if np.isfinite(value) else UNRESOLVED
+        cells.append(spectrum_row(seed=seed, block=block, **known))
     others = [spectrum_row(depth=depth, seed=7) for depth in (10, 2)]
-    points = summarize(spectra(*others, *cells))
-    assert points["depth"].to_pylist() == [1, 2, 10]
-    assert points["seeds"].to_pylist() == [2, 1, 1]
-    row = points.to_pylist()[0]
+    row, *more = summarize(spectra(*others, *cells)).to_pylist()
+    assert [(each["depth"], each["seeds"]) for each in more] == [(2, 1), (10, 1)]
     seeds = kappa.mean(axis=1)
-    expected = [kappa.mean(), np.prod(kappa) ** (1 / 6), np.median(kappa), 3, 80, *sorted(seeds)]
-    assert [row[name] for name in KAPPAS] == pytest.approx(expected)
-    assert (row["seeds"], row["blocks"], row["resolved"]) == (2, 6, 6)
-
-
-def test_an_unresolved_kappa_is_larger_than_any_number():
-    cells = ((10.0, 1e-12), (30.0, 3e-9), (None, None))
-    rows = (spectrum_row(seed=s, kappa=k, kappa_error=e) for s, (k, e) in enumerate(cells))
-    (row,) = summarize(spectra(*rows)).to_pylist()
-    assert row["kappa_error_max"] == 3e-9
-    assert [row[name] for name in KAPPAS] == [None, None, 30.0, 10.0, None, 10.0, None]
-    assert (row["resolved"], row["blocks"]) == (2, 3)
+    expected = [kappa.mean(), np.prod(kappa) ** (1 / kappa.size), np.median(kappa)]
+    expected += [kappa.min(), kappa.max(), seeds.min(), seeds.max()]
+    assert [row[name] or np.inf for name in KAPPAS] == pytest.approx(expected)
+    resolved = kappa[np.isfinite(kappa)]
+    assert row["kappa_error_max"] == resolved.max() / 1e10
+    assert (row["seeds"], row["blocks"], row["resolved"]) == (len(kappa), kappa.size, len(resolved))
 
 
 def test_what_is_unknown_of_the_blocks_is_missing():
