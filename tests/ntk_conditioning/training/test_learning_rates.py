@@ -85,15 +85,14 @@ def test_the_best_rate_by_final_loss():
 
 def test_the_common_rate_is_the_best_of_all_depths_together():
     shallow = {(1, 0.1): [9, 4], (1, 0.2): [9, 2], (1, 0.4): [9, 1], (1, 0.8): [9, 0]}
-    deep = {(1, 0.1): [9, 1], (1, 0.2): [9, 2], (1, 0.4): [9, 4], (1, 0.8): [9, NAN]}
-    table = pa.concat_tables([training(shallow, depth=1), training(deep, depth=2)])
+    fails = {(1, 0.8): [9, NAN]}
+    deep = {(1, 0.1): [9, 1], (1, 0.2): [9, 2], (1, 0.4): [9, 4]} | fails
     known = pa.concat_tables([kernels(1.0, depth=depth) for depth in (1, 2)])
-    rows = select_rates(table, known, FINAL).to_pylist()
-    assert [row["learning_rate"] for row in rows] == [0.8, 0.1]
-    assert [(row["common_rate"], row["common_loss_mean"]) for row in rows] == [(0.2, 2), (0.2, 2)]
-    table = pa.concat_tables([training(shallow, depth=1), training({(1, 0.8): [9, NAN]}, depth=2)])
-    rows = select_rates(table, known, FINAL).to_pylist()
-    assert [(row["common_rate"], row["common_loss_mean"]) for row in rows] == [(None, None)] * 2
+    for second, best, common in ((deep, 0.1, (0.2, 2)), (fails, None, (None, None))):
+        table = pa.concat_tables([training(shallow, depth=1), training(second, depth=2)])
+        rows = select_rates(table, known, FINAL).to_pylist()
+        assert [row["learning_rate"] for row in rows] == [0.8, best]
+        assert [(row["common_rate"], row["common_loss_mean"]) for row in rows] == [common] * 2
 
 
 @pytest.mark.parametrize(
@@ -112,8 +111,7 @@ def test_the_common_rate_is_the_best_of_all_depths_together():
     ],
 )
 def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, diverged):
-    losses = [(seed, each, x) for each in finals for seed, x in enumerate(finals[each], start=1)]
-    curves = {(seed, each): [40.0, final] for seed, each, final in losses}
+    curves = {(k, each): [40.0, x] for each in finals for k, x in enumerate(finals[each], start=1)}
     for rules in (FINAL, {"fig3": ("epochs_to_loss", 3.5)}):
         (row,) = select_rates(training(curves), kernels(10.0), rules).to_pylist()
         assert (row["learning_rate"], row["edge"], row["diverged_rates"]) == (rate, edge, diverged)

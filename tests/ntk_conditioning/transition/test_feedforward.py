@@ -43,12 +43,11 @@ def samples(n: int, d=5) -> Tensor:
 @every_architecture
 def test_inner_products_are_those_of_explicit_gradients(architecture, activation):
     (model, other), x = (network(architecture, activation, seed=s) for s in (1, 2)), samples(1)[0]
-    for second in (None, other):
-        result = list(gradient_products(model, x, second))
+    for second in (model, other):
+        result = list(gradient_products(model, x, None if second is model else second))
         assert [len(one) for one in result] == list(model.hidden)
         for layer, products in enumerate(result, start=1):
-            left, right = (explicit_gradients(one, x, layer) for one in (model, second or model))
-            expected = left @ right.T
+            expected = explicit_gradients(model, x, layer) @ explicit_gradients(second, x, layer).T
             assert torch.allclose(products, expected, rtol=0, atol=1e-12 * float(expected.max()))
 
 
@@ -114,8 +113,8 @@ def test_the_hessian_and_the_quadratic_term_are_the_dense_ones(architecture, las
     assert residual < 1e-4 * norm
     v = torch.from_numpy(np.random.default_rng(3).standard_normal(expansion.size))
     assert torch.allclose(expansion.hessian_product(v), dense @ v, rtol=0, atol=1e-12)
-    trained = network(architecture).weights[: -1 if last_fixed else None]
-    assert expansion.size == sum(weight.numel() for weight in trained)
+    *below, last = (weight.numel() for weight in network(architecture).weights)
+    assert expansion.size == sum(below) + (0 if last_fixed else last)
     v /= v.norm()
     quotients = [2 * expansion.quadratic_term(h * v) / h**2 for h in (1e-1, 1e-2)]
     far, near = (abs(quotient - float(v @ dense @ v)) for quotient in quotients)
