@@ -22,14 +22,8 @@ from ntk_conditioning.data.readers.images import BATCHES, FOLDER, read_cifar10, 
 from ntk_conditioning.data.readers.tables import read_csv, read_npz, read_parquet
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import ChecksumError, MissingFileError, sha256
-from tests.support.sources import (
-    cifar_batches,
-    idx_bytes,
-    npz_bytes,
-    parquet_bytes,
-    svhn_bytes,
-    tar_bytes,
-)
+from tests.support import sources
+from tests.support.sources import idx_bytes, npz_bytes, parquet_bytes, svhn_bytes
 
 
 def write(folder, content, name="mine"):
@@ -66,12 +60,12 @@ def test_a_matlab_file_of_unknown_checksum_is_not_even_opened(tmp_path):
 
 
 RECORD = 3073
-GOOD = cifar_batches(2, 1, 1, 3, 1, 2)
+GOOD = sources.cifar_batches(2, 1, 1, 3, 1, 2)
 
 
 def cifar_archive(folder, members, *, prefix=f"{FOLDER}/"):
     files = {prefix + name: content for name, content in members.items()}
-    return write(folder, gzip.compress(tar_bytes(files), 1), "cifar-10-binary.tar.gz")
+    return write(folder, gzip.compress(sources.tar_bytes(files), 1), "cifar-10-binary.tar.gz")
 
 
 def archive_and_folder(folder, members):

@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ntk_conditioning.data.speech.alignments import (
-    PHONES,
-    Alignment,
-    find_alignments,
-    phone_class,
-    read_textgrid,
-)
+from ntk_conditioning.data.speech import alignments
+from ntk_conditioning.data.speech.alignments import PHONES, Alignment, read_textgrid
 from ntk_conditioning.data.speech.features import (
     FeatureSettings,
     filterbank,
@@ -108,9 +103,9 @@ def phones_at(alignment: Alignment, *positions: int) -> list[str]:
 def test_stress_and_place_do_not_matter_among_39_phones_silence_and_noise():
     assert (*sorted(set(PHONES[:39])), "SIL", "SPN") == PHONES
     labels = ["AH0", "AH", "iy1", "ZH_E", "AY1_S", "", " ", "sp", "<eps>", "SIL_S", "spn", "<unk>"]
-    phones = [PHONES[phone_class(label)] for label in labels]
+    phones = [PHONES[alignments.phone_class(label)] for label in labels]
     assert phones == ["AH", "AH", "IY", "ZH", "AY", *["SIL"] * 5, "SPN", "SPN"]
-    assert {phone_class(label) for label in ("AX", "AH3", "hello", "T0T", "ɑ")} == {None}
+    assert {alignments.phone_class(label) for label in ("AX", "AH3", "hello", "T0T", "ɑ")} == {None}
 
 
 def test_boundaries_belong_to_the_later_phone_and_the_last_goes_on_for_a_frame(tmp_path):
@@ -154,11 +149,11 @@ def test_a_textgrid_is_whole_and_its_intervals_are_in_order(tmp_path):
 
 def test_a_folder_has_textgrids_at_any_depth_and_no_utterance_twice(tmp_path):
     with pytest.raises(UserError, match="absent: no such folder; make it, or use labels"):
-        find_alignments(tmp_path / "absent")
+        alignments.find_alignments(tmp_path / "absent")
     with pytest.raises(UserError, match=r"it has no \.TextGrid file"):
-        find_alignments(tmp_path)
+        alignments.find_alignments(tmp_path)
     path = write_textgrid(tmp_path, name="1/2/1-2-3")
-    assert find_alignments(tmp_path) == {"1-2-3": path}
+    assert alignments.find_alignments(tmp_path) == {"1-2-3": path}
     write_textgrid(tmp_path, name="1/3/1-2-3")
     with pytest.raises(UserError, match="1-2-3 has another alignment in"):
-        find_alignments(tmp_path)
+        alignments.find_alignments(tmp_path)
