@@ -194,16 +194,13 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
     assert_same(found.state(), expected.state())
 
 
-def test_crops_and_mirror_images_are_those_of_a_loop():
+def test_moves_are_those_of_a_loop_follow_from_seed_and_epoch_and_are_spread_evenly():
     x, moves = split(0, 40, *SHAPE).x, draw_moves(3, 2, 40)
     result = crop_flip(x, torch.from_numpy(moves))
     padded = np.pad(x.numpy(), ((0, 0), (0, 0), (P, P), (P, P)))
     for image, framed, (top, left, mirrored) in zip(result.numpy(), padded, moves, strict=True):
         expected = framed[:, top : top + 6, left : left + 5]
         np.testing.assert_array_equal(image, expected[:, :, ::-1] if mirrored else expected)
-
-
-def test_moves_follow_from_seed_and_epoch_and_are_spread_evenly():
     moves = draw_moves(3, 2, 20_000)
     np.testing.assert_array_equal(moves, draw_moves(3, 2, 20_000))
     for other in (draw_moves(4, 2, 20_000), draw_moves(3, 1, 20_000)):

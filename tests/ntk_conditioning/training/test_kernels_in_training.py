@@ -98,9 +98,8 @@ def test_measurements_are_those_of_explicit_gradients_and_hessians(kind):
 
             def loss(vector: Tensor, model=model, data=data, weights=weights) -> Tensor:
                 pieces = vector.split([w.numel() for w in weights.values()])
-                shaped = zip(weights.items(), pieces, strict=True)
-                given = {name: piece.view(w.shape) for (name, w), piece in shaped}
-                f = functional_call(model, given, data.x)[0]
+                shaped = map(Tensor.view_as, pieces, weights.values())
+                f = functional_call(model, dict(zip(weights, shaped, strict=True)), data.x)[0]
                 return plain_losses(("cross_entropy", "classes"), f, data.y).mean()
 
             dense = hessian(loss, torch.cat([w.flatten() for w in weights.values()]))
@@ -156,24 +155,6 @@ def expanded(network, x):
     return network(x)[0].detach().flatten(), j.flatten(0, 1), factors
 
 
-def explicit_curve(
-    network, member, *, data, loss, epochs=10, batch_size=N, momentum=0.0, weight_decay=0.0
-):
-    """Return the losses of the descent of the network's Jacobian at its weights."""
-    (f, j, pace), start = expanded(network, data.x), parameters_to_vector(network.parameters())
-    change, velocity, losses = torch.zeros_like(start), torch.zeros_like(start), []
-    for epoch in range(1, epochs + 2):  # the last is only begun
-        losses.append(plain_losses(loss, (f + j @ change).reshape(N, C), data.y).mean().item())
-        order = torch.from_numpy(generator(member.seed, "batch", epoch).permutation(N))
-        for rows in order.split(batch_size):
-            out = (f + j @ change).reshape(N, C).requires_grad_()
-            (pull,) = torch.autograd.grad(plain_losses(loss, out[rows], data.y[rows]).mean(), out)
-            gradient = j.T @ pull.flatten() + weight_decay * (start.detach() + change)
-            velocity = momentum * velocity + gradient
-            change = change - member.rate * pace * velocity
-    return losses
-
-
 @pytest.mark.parametrize("make", [*(partial(mlp, depth=depth) for depth in (0, 1, 3)), resnet])
 @pytest.mark.parametrize(
     "options",
@@ -184,16 +165,30 @@ def explicit_curve(
     ],
 )
 def test_an_expansion_descends_as_its_explicit_jacobian_does(make, options):
-    options = options | {"epochs": 10, "data": IMAGES if make is resnet else VECTORS}
+    data, usual = IMAGES if make is resnet else VECTORS, {"epochs": 10, "batch_size": N}
+    options = usual | {"momentum": 0.0, "weight_decay": 0.0} | options
     members = [NetworkSpec(seed, rate) for seed in (1, 2) for rate in (0.05, 0.1)]
-    found = expanded_curves(make, members, **options)
-    for curve, member in zip(found.T, members, strict=True):
-        network = make(generator(member.seed, "init"))
-        np.testing.assert_allclose(curve, explicit_curve(network, member, **options), rtol=1e-10)
+    found = expanded_curves(make, members, data=data, **options)
+    for curve, (seed, rate) in zip(found.T, members, strict=True):
+        network, losses = make(generator(seed, "init")), []
+        f, j, pace = expanded(network, data.x)
+        start = parameters_to_vector(network.parameters()).detach()
+        change, velocity = torch.zeros_like(start), torch.zeros_like(start)
+        for epoch in range(1, 12):  # the last is only begun
+            out = (f + j @ change).reshape(N, C)
+            losses.append(plain_losses(options["loss"], out, data.y).mean().item())
+            order = torch.from_numpy(generator(seed, "batch", epoch).permutation(N))
+            for rows in order.split(options["batch_size"]):
+                out = (f + j @ change).reshape(N, C).requires_grad_()
+                loss = plain_losses(options["loss"], out[rows], data.y[rows]).mean()
+                pull = torch.autograd.grad(loss, out)[0].flatten()
+                gradient = j.T @ pull + options["weight_decay"] * (start + change)
+                velocity = options["momentum"] * velocity + gradient
+                change = change - rate * pace * velocity
+        np.testing.assert_allclose(curve, losses, rtol=1e-10)
     assert (found[-1] / found[0]).min() < 0.95
-    _, j, pace = expanded(network, options["data"].x)
     assert len(pace.unique()) == (2 if make is resnet else 1)
-    kernel = module_kernel(network, options["data"].x, "full")
+    kernel = module_kernel(network, data.x, "full")
     np.testing.assert_allclose(kernel, (j * pace) @ j.T, rtol=1e-10, atol=1e-12)
 
 

@@ -130,8 +130,8 @@ def largest(expansion: Expansion, radius: float, eigenvector: Tensor) -> dict[st
     return largest_terms(expansion, radius, eigenvector=eigenvector, **options)
 
 
-def test_the_ascent_finds_the_largest_term_of_a_small_ball():
-    """There the third order is small, and the largest term is the norm times radius²/2."""
+def test_the_ascent_finds_the_largest_term_whatever_its_sign():
+    """Of a small ball, where the third order is small, it is the norm times radius²/2."""
     expansion = Expansion(network("deep"), samples(1)[0])
     norm, _, eigenvector = hessian_norm(expansion)
     result = largest(expansion, 1e-3, eigenvector)
@@ -139,10 +139,7 @@ def test_the_ascent_finds_the_largest_term_of_a_small_ball():
     assert max(result.values()) == max(result["ascent"], result["eigenvector"]) > result["random"]
     blind = largest(expansion, 1e-3, expansion.gradient)
     assert blind["ascent"] > max(blind["random"], blind["gradient"])
-
-
-def test_the_largest_term_is_found_whatever_its_sign():
-    """In a ball so large that the third order counts; below the last layer f may be -f."""
+    # in a ball so large that the third order counts; below the last layer f may be -f
     *below, last = network("deep").weights
     signed = (network("deep").with_weights([*below, sign * last]) for sign in (1, -1))
     expansions = [Expansion(net, samples(1)[0], last_fixed=True) for net in signed]
