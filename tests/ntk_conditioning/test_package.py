@@ -68,7 +68,6 @@ def test_the_wheel_has_every_file_and_the_quickstart_runs_with_its_few_dependenc
 
 
 def requirements(name: str) -> set[str]:
-    """Return what a set asks for by itself."""
     lines = (ROOT / f"envs/{name}.in").read_text(encoding="utf-8").splitlines()
     return {re.split(r" +#", line)[0] for line in lines if re.match(r"\w", line)}
 

@@ -77,10 +77,9 @@ def test_what_no_dataset_needs_is_refused(tmp_path, member, packed):
 def test_nothing_may_follow_the_end(tmp_path, packed):
     whole, block = tar_bytes(FILES), tarfile.BLOCKSIZE
     end = -(-len(whole.rstrip(b"\0")) // block) * block  # no file ends with zeros
-    lost = bytearray(whole)  # a header of zeros, which looks like the end
     place = whole.index(b"set/empty")
-    lost[place : place + block] = bytes(block)
-    for content in (whole + b"x", whole * 2, whole[: end + block] + whole, bytes(lost)):
+    lost = whole[:place] + bytes(block) + whole[place + block :]  # which looks like the end
+    for content in (whole + b"x", whole * 2, whole[: end + block] + whole, lost):
         with pytest.raises(FormatError, match="data follow the archive's end"):
             contents(write(tmp_path, content, packed=packed))
 

@@ -111,7 +111,6 @@ def test_the_map_is_right_at_random_places():
 
 
 def eigenvalues(place, kernel, seed=1):
-    """Return the eigenvalues of samples that are drawn at a place, in descending order."""
     return np.linalg.eigvalsh(1 - squareform(kernel(place.draw(seed).distances)))[::-1]
 
 

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
 RELU, LEAKY = activations.get("relu"), activations.get("leaky_relu-0.2")
-#: Two seeds with three rates each.
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.1, 0.2))
 SHAPE = (2, 6, 5)
 
@@ -42,7 +41,7 @@ def network(name: str, **options):
     return networks(name, image=(6, 5, 2), depth=depth, width=4, activation="selu", **options)
 
 
-def modules(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, **more) -> Training:
+def modules(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, **more):
     usual = {"n": 11, "shape": SHAPE, "test": 7, "epochs": 3, "batch_size": 4, "dtype": dtype}
     return ensemble(network(name, dtype=dtype), members, **usual | more)
 
@@ -220,8 +219,7 @@ def test_augmentation_changes_the_training_and_not_what_is_measured():
 
 
 def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
-    """Also where samples are evaluated in parts."""
-    monkeypatch.setattr(trainer, "EVALUATED", 3)
+    monkeypatch.setattr(trainer, "EVALUATED", 3)  # in parts
     trained = modules("resnet_batch_norm", MEMBERS[:1])
     trained.advance()
     model, (x, labels) = network("resnet_batch_norm")(generator(1, "init")), split(101, 7, *SHAPE)

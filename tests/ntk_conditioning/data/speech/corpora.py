@@ -54,7 +54,6 @@ def make_tar(tree: Path, archive: Path) -> Path:
 
 
 def textgrid_bytes(intervals=INTERVALS, *, tier="phones", form="long_textgrid") -> bytes:
-    """Return a TextGrid of a tier of words and one of phones."""
     grid = textgrid.Textgrid()
     grid.addTier(textgrid.IntervalTier("words", [(0, intervals[-1][1], "hu")]))
     grid.addTier(textgrid.IntervalTier(tier, intervals, 0, intervals[-1][1]))
