@@ -140,17 +140,17 @@ def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():
 def test_kernels_of_branches_are_those_of_wide_random_networks():
     m, rng = 512, np.random.default_rng(3)
     x = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.6, 0.0, -0.8]])
+
+    def outputs(*weights: torch.Tensor) -> torch.Tensor:
+        u, (*layers, last) = torch.from_numpy(np.pad(x, [(0, 0), (0, m - 3)])), weights
+        for inner, outer in (layers[:2], layers[2:]):
+            u = u + (u @ inner.T).relu() @ outer.T * (math.sqrt(2) / m)
+        return (u @ last.T).flatten()
+
     kernels = []
     for _ in range(8):
-        *layers, last = draw_weights(m, depth=4, width=m, outputs=1, generator=rng)
-        weights = [weight.requires_grad_() for weight in (*layers, last)]
-        rows = []
-        for sample in torch.from_numpy(np.pad(x, [(0, 0), (0, m - 3)])):
-            u = sample
-            for inner, outer in (layers[:2], layers[2:]):
-                u = u + outer @ (inner @ u).relu() * (math.sqrt(2) / m)
-            gradients = torch.autograd.grad((last @ u).sum(), weights)
-            rows.append(torch.cat([gradient.ravel() for gradient in gradients]))
-        kernels.append(torch.stack(rows) @ torch.stack(rows).T)
+        weights = tuple(draw_weights(m, depth=4, width=m, outputs=1, generator=rng))
+        parts = torch.autograd.functional.jacobian(outputs, weights)
+        kernels.append(sum(part.flatten(1) @ part.flatten(1).T for part in parts))
     _, ntk = followups.residual(x, depth=2, square=1.0)
     assert torch.stack(kernels).mean(0).numpy() == pytest.approx(ntk, abs=0.5)
