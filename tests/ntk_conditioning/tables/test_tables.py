@@ -33,46 +33,32 @@ def spectra(*rows) -> pa.Table:
     return tables.from_rows("spectra", rows)
 
 
-DECLARATION = """\
-description: Small things.
-study: things_study
-axes: [datasets, activations]
-keys: [name]
-columns:
-  name: string, what it is called
-  angle: float64? [degrees], >=0
-  sizes: float64[], all of them
-  depth: as in spectra
-"""
-
-
-def test_a_declaration_gives_types_units_and_other_tables_columns_or_is_refused(tmp_path):
-    path, other = tmp_path / "things.yaml", tmp_path / "spectra.yaml"
-    path.write_text(DECLARATION)
-    other.write_text((tables.FOLDER / "spectra.yaml").read_text())
-    table = tables.declared(path)
-    assert (table.name, table.description, table.keys) == ("things", "Small things.", ("name",))
-    assert (table.studies, table.axes) == (("things_study",), ("datasets", "activations"))
-    expected = {"name": pa.string(), "angle": pa.float64(), "sizes": pa.list_(pa.float64())}
-    assert {c.name: c.type for c in table.columns} == expected | {"depth": pa.int64()}
-    assert [column.name for column in table.columns if column.nullable] == ["angle"]
-    assert table.schema.field("angle").metadata == {b"description": b">=0", b"unit": b"degrees"}
-    assert table.columns[-1].equals(SPECTRA.schema.field("depth"), check_metadata=True)
-
-    for old, new, message in (
-        ("string, what", "text, what", "name: 'text, what it is called' is not"),
-        ("as in spectra", "as in angles", "depth: 'as in angles' is not"),
-    ):
-        path.write_text(DECLARATION.replace(old, new))
-        tables.declared.cache_clear()
-        with pytest.raises(tables.TableError, match=rf"things\.yaml: {message}"):
-            tables.declared(path)
+def test_declarations_give_types_units_and_other_tables_columns_or_are_refused(tmp_path):
+    angles, study = tables.get("angles"), tables.get("activation_study")
+    assert (angles.name, angles.keys[0], angles.description[:14]) == (
+        "angles",
+        "kernel",
+        "Smallest angle",
+    )
+    assert (angles.studies, angles.axes) == (("grid",), ("kernels", "datasets", "activations"))
+    smallest, error, depth = map(angles.schema.field, ("min_angle", "min_angle_error", "depth"))
+    assert (smallest.type, smallest.nullable, error.nullable) == (pa.float64(), False, True)
+    texts = {b"description": b"smallest angle between two model gradients", b"unit": b"degrees"}
+    assert smallest.metadata == texts
+    assert depth.equals(SPECTRA.schema.field("depth"), check_metadata=True)
+    assert SPECTRA.schema.field("eigenvalues").type == pa.list_(pa.float64())
+    assert (study.columns, study.like) == (tables.get("conditioning").columns, "conditioning")
+    assert tables.get("width_slopes").studies == ("orthogonality_study", "linearity_study")
     with pytest.raises(tables.TableError, match="no table 'spektra'; there are activation_study, "):
         tables.get("spektra")
-    study, conditioning = tables.get("activation_study"), tables.get("conditioning")
-    assert study.columns == conditioning.columns
-    assert study.like == "conditioning"
-    assert tables.get("width_slopes").studies == ("orthogonality_study", "linearity_study")
+    for name, kind, message in (
+        ("width_slopes", "text", "text, name of the dataset' is not"),
+        ("angles", "string", "kernel: 'as in spectra' is not"),  # which is not beside it
+    ):
+        path, text = tmp_path / f"{name}.yaml", (tables.FOLDER / f"{name}.yaml").read_text()
+        path.write_text(text.replace("dataset: string", f"dataset: {kind}"))
+        with pytest.raises(tables.TableError, match=rf"{name}\.yaml: .*{message}"):
+            tables.declared(path)
 
 
 def test_same_rows_in_any_order_give_the_same_bytes(tmp_path):
