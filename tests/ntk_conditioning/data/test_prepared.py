@@ -1,6 +1,5 @@
 """Prepared files keep what they are given, are scaled when loaded, and described as they are."""
 
-import math
 import subprocess
 import sys
 import zipfile
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.spatial.distance import pdist
 from sklearn.preprocessing import StandardScaler
 
 from ntk_conditioning.angles.pairs import find_duplicates
@@ -20,6 +20,7 @@ from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.datasheets import geometry
 from ntk_conditioning.data.prepared import SCALINGS, PreparedSamples, save_prepared, scaled
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.theory.sphere import unit_rows
 
 IMAGES = (np.arange(5 * 12).reshape(5, 12) ** 2 % 251).astype(np.uint8)
 LABELS = np.array([3, 1, 4, 1, 5])
@@ -40,7 +41,6 @@ def test_the_formulas():
     assert by("none", x).tolist() == [[0, 51], [255, 102]]
     assert by("unit_interval", x, (0, 255)).tolist() == [[0, 0.2], [1, 0.4]]
     assert by("unit_interval", x, (-255, 255)).tolist() == [[0.5, 0.6], [1, 0.7]]
-    assert by("symmetric", x, (0, 255)).tolist() == [[-1, 0.2 * 2 - 1], [1, 0.4 * 2 - 1]]
     normed = [[0, 1], [5 / 29**0.5, 2 / 29**0.5]]
     np.testing.assert_allclose(by("unit_norm", x), normed, rtol=1e-15)
     np.testing.assert_allclose(by("standardize", x), [[-1, -1], [1, 1]], rtol=1e-15)
@@ -174,12 +174,6 @@ def samples(n, d, *, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def angle(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the angle in degrees by Kahan's formula, which is right for any angle."""
-    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
-    return math.degrees(2 * math.atan2(np.linalg.norm(a - b), np.linalg.norm(a + b)))
-
-
 @pytest.mark.parametrize(("n", "d"), [(30, 4), (7, 20), (2, 1)])
 def test_norms_rank_and_angle(n, d):
     x = samples(n, d)
@@ -189,9 +183,10 @@ def test_norms_rank_and_angle(n, d):
     np.testing.assert_allclose(measured, np.quantile(norms, [0, 0.5, 1]), rtol=1e-15)
     assert numbers.gram_rank == min(n, d)
     assert (numbers.duplicates, numbers.constant_columns) == (3 + 1, 0)
-    angles = {pair: angle(*x[list(pair)]) for pair in combinations(range(n), 2)}
-    assert (numbers.i, numbers.j) == min(angles, key=angles.__getitem__)
-    assert numbers.min_angle == pytest.approx(min(angles.values()), rel=1e-12)
+    chords, pairs = pdist(unit_rows(x)), [*combinations(range(n), 2)]
+    assert (numbers.i, numbers.j) == pairs[chords.argmin()]
+    angle = np.degrees(2 * np.arcsin(chords.min() / 2))
+    assert numbers.min_angle == pytest.approx(angle, rel=1e-12)
 
 
 @pytest.mark.parametrize(("n", "d", "rank"), [(40, 9, 3), (6, 30, 4), (400, 9, 8)])
