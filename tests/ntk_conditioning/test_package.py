@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import yaml
+from packaging.requirements import Requirement
 
 from ntk_conditioning.version import __version__
 
@@ -27,10 +28,6 @@ from ntk_conditioning import __version__, condition, ntk, ntk_operator
 import snakemake_logger_plugin_console  # by every Snakemake there is
 print(__version__, ntk_conditioning.__file__)
 """
-
-
-def name_of(requirement: str) -> str:
-    return re.split(r"[<>=\\[]", requirement)[0]
 
 
 def pip(*arguments: str) -> None:
@@ -52,8 +49,9 @@ def test_the_wheel_has_every_file_and_the_quickstart_runs_with_its_few_dependenc
     files = [path for path in (ROOT / "src").rglob("*") if path.suffix in kept]
     assert all((installed / path.relative_to(ROOT / "src")).is_file() for path in files)
 
-    present = {name_of(line) for line in PROJECT["dependencies"]} | {"jinja2"}  # torch has it
-    absent = {name_of(line) for line in EXTRAS["workflow"]} - present
+    present = {Requirement(line).name for line in PROJECT["dependencies"]}
+    absent = {Requirement(line).name for line in EXTRAS["workflow"]} - present
+    absent -= {"jinja2"}  # torch has it
     absent = {OTHER_NAMES.get(name, name.replace("-", "_")) for name in absent}
     pages = ("README.md", "docs/ntk_of_your_network.md")
     texts = [(ROOT / page).read_text(encoding="utf-8") for page in pages]
