@@ -25,11 +25,9 @@ from ntk_conditioning.spectra.block_kernels import draw_blocks
 from ntk_workflow.catalogue import dataset_source
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
-SYNTHETIC = Source("synthetic", "gaussian", "none", options={"n": 2000, "d": 5, "seed": 0})
+SYNTHETIC = Source("synthetic", "gaussian", "none")
 TINY = Source("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
-# checksum and path are the corpus', not the features'
-CORPUS = {"sha256": {"train_x": ("0",)}, "path": Path("corpus")}
-SPEECH = Source("speech", "librispeech", "none", options={"subset": "dev-clean"}, **CORPUS)
+SPEECH = Source("speech", "librispeech", "none", path=Path("corpus"))  # not the features' path
 X = np.arange(6.0).reshape(3, 2) + 1
 
 
