@@ -169,7 +169,7 @@ def test_arrows_stand_beside_all_curves_and_those_of_a_curve_at_one_height(ax, e
     look = {"x": "depth", "hue": "activation", "style": "normalised"}
     look["dashes"] = {False: "", True: (4, 1.6)}
     plotting.arrows(ax, missing, **look, text="depth", label="beyond", edge=edge)
-    _, *drawn = ax.lines
+    drawn = [line for line in ax.lines if line.get_linewidth() == 0.6]
     assert [line.get_xdata().tolist() for line in drawn] == [[1, 2], [2]]
     low, high = ax.get_ylim()
     levels = [float(*{*line.get_ydata()}) for line in drawn]  # one height for each curve
