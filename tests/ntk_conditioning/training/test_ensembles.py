@@ -18,7 +18,7 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.steps import PADDING as P
 from ntk_conditioning.training.steps import crop_flip, draw_moves
-from ntk_conditioning.training.trainer import NetworkSpec, Training
+from ntk_conditioning.training.trainer import NetworkSpec
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import LOSSES, Mlp, ensemble, networks, split
 from tests.support.trainings import after, assert_same, finish

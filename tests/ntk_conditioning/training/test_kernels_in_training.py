@@ -23,7 +23,14 @@ from ntk_conditioning.training.preconditioning import prepared, repairs
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import LOSSES, Mlp, ensemble, jacobian, networks, split
+from tests.ntk_conditioning.training.ensembles import (
+    LOSSES,
+    Mlp,
+    ensemble,
+    jacobian,
+    networks,
+    split,
+)
 from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
