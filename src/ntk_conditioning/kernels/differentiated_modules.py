@@ -4,6 +4,7 @@ Everything here leaves the module as it was, and explains in one line what is wr
 """
 
 import difflib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ Selection = str | Sequence[str] | Callable[[str, Tensor], bool]
 #: A batch of samples: a tensor, or several tensors of which each has the samples first.
 Inputs = Tensor | Sequence[Tensor]
 
+#: How torch warns of a reentrant checkpoint, whose parameters get no gradients then.
+NO_GRADIENTS = "None of the inputs have requires_grad"
 _BATCH_NORMS = nn.modules.batchnorm._BatchNorm
 _DROPOUTS = nn.modules.dropout._DropoutNd
 
@@ -63,7 +66,9 @@ class DifferentiatedModule:
     def outputs(self, inputs: Sequence[Tensor]) -> Tensor:
         """Return the outputs (n, c) for copies of the inputs; an error is explained in one line."""
         try:
-            returned = self.model(*(t.clone() for t in inputs))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", NO_GRADIENTS)
+                returned = self.model(*(t.clone() for t in inputs))
         except (UserError, MemoryError):
             raise
         except Exception as error:
@@ -215,6 +220,8 @@ def _explained(
             return InputsError(
                 f"the inputs are {t.dtype} and the parameters {dtype}: give x.to({dtype})"
             )
+    if NO_GRADIENTS in str(error):
+        return ModuleError("a checkpoint in the module loses gradients: give use_reentrant=False")
     shapes = ", ".join(str(tuple(t.shape)) for t in inputs)
     problem = f"{type(error).__name__}: {one_line(error)}"
     return InputsError(f"the module takes no inputs of shape {shapes}: {problem}")

@@ -28,7 +28,7 @@ from tests.ntk_conditioning.data.speech.corpora import UTTERANCES, read_flac
 from tests.support.sources import cifar_batches, idx_bytes, npz_bytes, parquet_bytes, tar_bytes
 
 FILES = {"set/a.bin": b"a" * 700, "set/empty": b"", "set/b.bin": bytes(range(256)) * 4}
-FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
+TAR_FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 NAMES = st.text("abc/ü", min_size=1, max_size=150).filter(lambda name: all(name.split("/")))
 MEMBERS = st.dictionaries(NAMES, st.binary(max_size=1500), max_size=4)
 
@@ -48,7 +48,7 @@ def special(name, kind=tarfile.REGTYPE, target="", size=0) -> tarfile.TarInfo:
     return header
 
 
-@given(MEMBERS, st.sampled_from(FORMATS), st.booleans())
+@given(MEMBERS, st.sampled_from(TAR_FORMATS), st.booleans())
 def test_round_trip_without_folders(tmp_path_factory, files, kind, packed):
     folder = special("set", tarfile.DIRTYPE)
     try:

@@ -88,7 +88,12 @@ ONES = np.ones((2, 1, 3, 3))
         (ONES * 1e-170, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
         (ONES * [[[[1]]], [[[1e-170]]]], {}, UnresolvedKernelError, "scale the images"),
         (ONES * 1e160, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
-        (ONES * 1e6, {"activation": "tanh"}, UnresolvedKernelError, "tanh at depth 1: .*; scale"),
+        (
+            ONES * 1e6,
+            {"activation": "tanh", "kernel_size": 1},
+            UnresolvedKernelError,
+            "tanh at depth 1: .*; scale",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
-from ntk_conditioning import ntk
+from ntk_conditioning import ntk, ntk_operator
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.differentiated_modules import (
@@ -118,6 +119,15 @@ def test_mistakes_are_told_in_a_line(model, x, options, error, words):
         ntk(model, x, **options)
     assert re.search(words, str(caught.value))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+@pytest.mark.parametrize("first", [nn.Identity(), nn.Linear(3, 3)])
+@pytest.mark.parametrize("kernel", [ntk, ntk_operator])
+def test_checkpoints_that_lose_gradients_are_refused(kernel, first):
+    again = OfFunction(lambda m, x: checkpoint(m.layer, x, use_reentrant=True), layer=linear())
+    with pytest.raises(ModuleError, match="use_reentrant=False"):
+        kernel(nn.Sequential(first, again), X)
 
 
 def counting(m, x):

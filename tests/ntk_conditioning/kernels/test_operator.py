@@ -10,7 +10,11 @@ from torch.utils.checkpoint import checkpoint
 
 from ntk_conditioning import condition, ntk, ntk_operator
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.differentiated_modules import MixedSamplesError, OutputsError
+from ntk_conditioning.kernels.differentiated_modules import (
+    InputsError,
+    MixedSamplesError,
+    OutputsError,
+)
 from ntk_conditioning.spectra.condition_numbers import KernelError
 from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
 from tests.ntk_conditioning.gradients import inputs, network
@@ -84,6 +88,16 @@ def test_modules_without_forward_mode_are_differentiated_twice_backward(monkeypa
     model, x = nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 1)), torch.randn(9, 5)
     monkeypatch.setattr("ntk_conditioning.kernels.operator.jvp", without)
     assert_products(ntk_operator(model, x), ntk(model, x))
+
+
+def test_a_sample_that_the_module_does_not_take_and_a_batch_without_samples_are_told_in_a_line():
+    model, tokens = nn.Sequential(nn.Embedding(5, 3), nn.Flatten()), torch.zeros(100, 2).long()
+    tokens[77, 1] = 5
+    k = ntk_operator(model, tokens)
+    with pytest.raises(InputsError, match=r"shape \(100, 2\): IndexError: index out of range"):
+        k @ torch.ones(100)
+    with pytest.raises(InputsError, match="batch=0 is no whole number above zero"):
+        ntk_operator(model, tokens, batch=0)
 
 
 def test_samples_that_mix_are_refused():
