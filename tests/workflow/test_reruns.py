@@ -40,7 +40,7 @@ def test_what_means_the_same_reruns_nothing(rerun):
 SCIENCE = "src/ntk_conditioning"
 #: What changed files of the science, or a program, rerun, and what they leave alone.
 USES = {
-    (f"{SCIENCE}/plotting/theme", f"{SCIENCE}/claim_experiments/liu2023relu/pairs"): (
+    (f"{SCIENCE}/plotting/theme", f"{SCIENCE}/claim_experiments/liu2023relu/kernels"): (
         {"render_figure", "run_claim_experiments", "check_claims", "record_run"},
         SPECTRA | ANGLES | INFINITE | TRAINING,
     ),
