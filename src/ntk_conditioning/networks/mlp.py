@@ -17,9 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntk_conditioning import threads
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
+
+#: Samples whose gradients are computed at once, by device: on a CPU they stay in the caches.
+PART = {"cpu": 256, "cuda": 8192}
+LEAST_PARTS = 2  # for which a thread of a CPU is worth starting
 
 
 class ShapeError(UserError):
@@ -206,17 +211,42 @@ def gradient_factors(mlp: MLP, x: Tensor) -> GradientFactors:
     They have the network's dtype and device. Raises `ShapeError` if ``x`` does not fit it.
     """
     check_inputs(mlp, x)
-    alphas, slopes, deltas = [x], [], list[Tensor]()
+    widths = [weight.shape[0] for weight in mlp.weights[:-1]]
+    alphas, deltas = ([x.new_empty(len(x), width) for width in widths] for _ in range(2))
+    factors = GradientFactors((x, *alphas), tuple(deltas))
+    threads.each(lambda rows: _fill(mlp, factors.rows(rows)), *parts(len(x), x.device))
+    return factors
+
+
+def parts(n: int, device: torch.device) -> tuple[list[slice], int]:
+    """Return parts of ``n`` samples, and how many to work on at once, see `threads.each`."""
+    part, at_once = PART.get(device.type, PART["cuda"]), threads.count(device)
+    if n <= LEAST_PARTS * at_once * part:
+        part, at_once = part * at_once, 1
+    else:
+        part = math.ceil(n / (at_once * math.ceil(n / (at_once * part))))
+    return [slice(top, top + part) for top in range(0, n, part)], at_once
+
+
+def _fill(mlp: MLP, factors: GradientFactors) -> None:
+    """Set the factors of a few samples, of which the first alpha is given."""
+    alphas, deltas, slopes = factors.alphas, factors.deltas, []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
-        value, slope = activate(mlp.activation, alphas[-1] @ weight.T)
-        alphas.append(mlp.scale(layer) * value)  # not in place: the slope may need the value
+        scale, out = mlp.scale(layer), alphas[layer]
+        if is_in_place(mlp.activation):  # and homogeneous: the scale goes into the product
+            z = product(alphas[layer - 1], weight.T, scale, out=out)
+            _, slope = activate(mlp.activation, z)
+        else:
+            value, slope = activate(mlp.activation, alphas[layer - 1] @ weight.T)
+            torch.mul(value, scale, out=out)
         slopes.append(slope)
-    back = mlp.weights[-1].expand(len(x), -1)  # the same for every sample
     for layer in range(mlp.depth, 0, -1):
-        deltas.append(slopes.pop()(mlp.scale(layer) * back))
-        if layer > 1:
-            back = deltas[-1] @ mlp.weights[layer - 1]
-    return GradientFactors(tuple(alphas), tuple(reversed(deltas)))
+        scale, weight, out = mlp.scale(layer), mlp.weights[layer], deltas[layer - 1]
+        if layer < mlp.depth:
+            product(deltas[layer], weight, scale, out=out)
+        else:
+            out.copy_(scale * weight)  # the same for every sample
+        slopes.pop()(out)
 
 
 def activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -225,7 +255,7 @@ def activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tenso
     ``z`` may become the result, and must not be changed until the slope is taken.
     """
     slope = activation.negative_slope
-    if slope is None or slope < 0:  # below 0, sigma(z) does not have the sign of z
+    if slope is None or not is_in_place(activation):
         return activation.function(z), lambda back: back.mul_(activation.derivative(z))
     if slope == 1:
         return z, lambda back: back
@@ -234,10 +264,16 @@ def activate(activation: Activation, z: Tensor) -> tuple[Tensor, Callable[[Tenso
     return value, lambda back: times_slope(back, value, slope, True, grad_input=back)
 
 
-def product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+def is_in_place(activation: Activation) -> bool:
+    """Return whether sigma(z) has the sign of z, so that it takes z's place, see `activate`."""
+    return activation.negative_slope is not None and activation.negative_slope >= 0
+
+
+def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Tensor:
     """Return scale · a b, of matrices or of stacks of matrices."""
     multiply = torch.addmm if a.ndim == 2 else torch.baddbmm
-    return multiply(a.new_empty(()), a, b, beta=0, alpha=scale)
+    nothing = a.new_empty(()) if out is None else out
+    return multiply(nothing, a, b, beta=0, alpha=scale, out=out)
 
 
 def is_linear(mlp: MLP) -> bool:
