@@ -2,7 +2,19 @@
 # ruff: noqa: F401
 
 from ntk_conditioning.plotting import looks
-from ntk_conditioning.plotting.axes import DEPTH, KAPPA, depth_axis, label_panels, plain_log
+from ntk_conditioning.plotting.axes import (
+    DEPTH,
+    ERROR,
+    HOLLOW,
+    KAPPA,
+    LOWER_BOUND,
+    UP,
+    arrows,
+    depth_axis,
+    error_bars,
+    label_panels,
+    plain_log,
+)
 from ntk_conditioning.plotting.lines import (
     band_sample,
     curves,
@@ -12,14 +24,6 @@ from ntk_conditioning.plotting.lines import (
     seed_samples,
 )
 from ntk_conditioning.plotting.looks import label
-from ntk_conditioning.plotting.marks import (
-    ERROR,
-    HOLLOW,
-    LOWER_BOUND,
-    UP,
-    arrows,
-    error_bars,
-)
 from ntk_conditioning.plotting.networks import (
     CHANCE,
     draw_accuracies,

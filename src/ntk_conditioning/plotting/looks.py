@@ -6,22 +6,15 @@ A value that has no entry keeps the spare colour and marker of its name from fig
 import json
 import os
 import zlib
+from collections import namedtuple
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import to_hex
 
-
-class Look(NamedTuple):
-    """A display name, a colour and a marker."""
-
-    label: str
-    color: str
-    marker: str
-
-
+Look = namedtuple("Look", ["label", "color", "marker"])
 #: By column and value. Colours are of Okabe & Ito (2008) and Tol (2021, "muted"), which readers
 #: with any colour vision tell apart.
 LOOKS: dict[str, dict[str, Look]] = {
@@ -109,7 +102,7 @@ _OTHER_MARKERS = ("H", "d", "p", "h", "8", "1")
 #: A prime number of them: depths 0 to 10 differ, and so do the powers of 2 up to 512.
 _DEPTH_MARKERS = ("d", "o", "s", "<", "^", "v", "p", ">", "D", "X", "P")
 _NORMALIZED = "normalized_"
-#: Dashes as seaborn takes them, in points: linear networks have DASHED, the first other is solid.
+#: Lengths of dashes and gaps, in points: linear networks have DASHED, the first other is solid.
 DASHED = (4, 1.6)
 DASHES: tuple[Any, ...] = ("", (1, 1.2), (3, 1, 1, 1), (3, 1, 1, 1, 1, 1))
 
@@ -176,7 +169,7 @@ def markers(column: str, values: Iterable[Any]) -> dict[Any, str]:
 
 
 def dashes(values: Iterable[Any]) -> dict[Any, Any]:
-    """Return seaborn's dashes for each value: DASHED for `linear`, solid for the first other.
+    """Return dashes for each value: DASHED for `linear`, solid for the first other.
 
     >>> dashes(["linear", "relu"])["relu"]
     ''
@@ -186,12 +179,8 @@ def dashes(values: Iterable[Any]) -> dict[Any, Any]:
 
 
 def line_style(dash: Any) -> Any:
-    """Return matplotlib's line style for seaborn's dashes."""
+    """Return matplotlib's line style for dashes."""
     return (0, dash) if dash else "-"
-
-
-VEGA_SHAPES = ["circle", "square", "diamond", "cross"]
-VEGA_SHAPES += [f"triangle-{side}" for side in ("up", "down", "left", "right")]
 
 
 def vega_range(channel: str, column: str, names: list[str]) -> list[Any]:
@@ -199,7 +188,8 @@ def vega_range(channel: str, column: str, names: list[str]) -> list[Any]:
     if channel == "color":  # black is lost on a dark page
         return [colors(column, names)[name].replace("#000000", "#888888") for name in names]
     if channel == "shape":
-        return VEGA_SHAPES
+        triangles = [f"triangle-{side}" for side in ("up", "down", "left", "right")]
+        return ["circle", "square", "diamond", "cross", *triangles]
     return [[2 * length for length in dashes(names)[name]] or [1, 0] for name in names]
 
 
@@ -227,13 +217,11 @@ def _base(column: str, value: Any) -> Any:
 
 
 def _chosen(column: str, values: list[str], part: str, spare: tuple[str, ...]) -> dict[str, str]:
-    known, chosen = LOOKS.get(column, {}), {}
+    known, chosen = LOOKS.get(column, {}), dict[str, str]()
     for name in dict.fromkeys(_base(column, value) for value in values):
-        if name in known:
-            chosen[name] = getattr(known[name], part)
-        else:  # by its name and not by its place, so that it is the same in every figure
-            start = zlib.crc32(name.encode()) % len(spare)
-            turned = spare[start:] + spare[:start]
-            free = [look for look in turned if look not in chosen.values()]
-            chosen[name] = (free or turned)[0]
+        # a spare one by its name and not by its place, so that it is the same in every figure
+        start = zlib.crc32(name.encode()) % len(spare)
+        turned = spare[start:] + spare[:start]
+        free = [look for look in turned if look not in chosen.values()] or turned
+        chosen[name] = getattr(known[name], part) if name in known else free[0]
     return {value: chosen[_base(column, value)] for value in values}
