@@ -1,7 +1,6 @@
 """Phones in time: TextGrids of the Montreal Forced Aligner."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,38 +21,6 @@ _MARKS = re.compile(r"(?<=[A-Z])[0-2]?(_[BIES])?$")
 _PHONE_TIER = re.compile(r"(.* - )?phones|phone", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Alignment:
-    """The phones of one utterance, in order: classes (k,), and starts and ends (k,) in seconds."""
-
-    source: str
-    classes: NDArray[np.int64]
-    starts: NDArray[np.float64]
-    ends: NDArray[np.float64]
-
-    def labels(
-        self, positions: NDArray[np.int64], *, sample_rate: int, tolerance: int
-    ) -> NDArray[np.int64]:
-        """Return the class at each position, counted in samples.
-
-        An interval holds its start but not its end, both rounded to the nearest sample. What no
-        interval holds is silence. The last phone goes on for ``tolerance`` samples, for aligners
-        count in whole frames; a later position raises `ContentError`.
-        """
-        starts = np.rint(self.starts * sample_rate).astype(np.int64)
-        ends = np.rint(self.ends * sample_rate).astype(np.int64)
-        late = positions >= ends[-1] + tolerance
-        if late.any():
-            raise ContentError(
-                f"{self.source}: the phones end at {self.ends[-1]:.3f} s, but the utterance has a "
-                f"frame at {positions[late][0] / sample_rate:.3f} s; it is of another recording"
-            )
-        ends[-1] += tolerance
-        index = np.searchsorted(starts, positions, side="right") - 1
-        inside = (index >= 0) & (positions < ends[index])
-        return np.where(inside, self.classes[index], _CLASS["SIL"])
-
-
 def phone_class(label: str) -> int | None:
     """Return the class of a phone's label, whatever its stress and place in the word, or None.
 
@@ -63,10 +30,17 @@ def phone_class(label: str) -> int | None:
     return _CLASS.get(_MARKS.sub("", label.strip().upper()))
 
 
-def read_textgrid(path: Path) -> Alignment:
-    """Return the intervals of a TextGrid's tier ``phones``.
+def phone_labels(
+    path: Path, positions: NDArray[np.int64], *, sample_rate: int, tolerance: int
+) -> NDArray[np.int64]:
+    """Return the class at each position, counted in samples, by the tier ``phones`` of a TextGrid.
 
-    Raises `FormatError`, or `ContentError` if it has no such tier or other labels than phones.
+    An interval holds its start but not its end, both rounded to the nearest sample. What no
+    interval holds is silence. The last phone goes on for ``tolerance`` samples, for aligners count
+    in whole frames.
+
+    Raises `FormatError`, or `ContentError` if there is no such tier, if it has other labels than
+    phones, or if a position is later.
     """
     from praatio import textgrid
 
@@ -79,14 +53,24 @@ def read_textgrid(path: Path) -> Alignment:
         intervals = grid.getTier(tiers[0]).entries
         if not intervals:
             raise ContentError(f"{path}: no phones")
-    starts, ends = np.array([interval[:2] for interval in intervals]).T
+    seconds = np.array([interval[:2] for interval in intervals])
     classes = [phone_class(label) for _, _, label in intervals]
     if None in classes:
         label = intervals[classes.index(None)][2]
         raise ContentError(
             f"{path}: {label!r} is no phone of ARPAbet; align with an English ARPAbet model"
         )
-    return Alignment(str(path), np.array(classes, dtype=np.int64), starts, ends)
+    starts, ends = np.rint(seconds * sample_rate).astype(np.int64).T
+    late = positions >= ends[-1] + tolerance
+    if late.any():
+        raise ContentError(
+            f"{path}: the phones end at {seconds[-1, 1]:.3f} s, but the utterance has a frame at "
+            f"{positions[late][0] / sample_rate:.3f} s; it is of another recording"
+        )
+    ends[-1] += tolerance
+    index = np.searchsorted(starts, positions, side="right") - 1
+    inside = (index >= 0) & (positions < ends[index])
+    return np.where(inside, np.array(classes)[index], _CLASS["SIL"])
 
 
 def find_alignments(folder: Path) -> dict[str, Path]:

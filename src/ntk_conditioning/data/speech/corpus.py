@@ -3,9 +3,8 @@
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -25,18 +24,19 @@ _FLAC = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})\.flac")  # numbers of an i
 
 @dataclass(frozen=True, order=True)
 class Utterance:
-    """A recording of one speaker; the order is that of the numbers. ``load`` returns its file."""
+    """A recording of one speaker; the order is that of the numbers."""
 
     speaker: int
     chapter: int
     utterance: int
     name: str = field(compare=False)
     source: str = field(compare=False, repr=False)
-    load: Callable[[], bytes] = field(compare=False, repr=False)
 
 
-def utterances(source: Path, subset: str) -> Iterator[Utterance]:
-    """Yield the utterances of a subset, in the archive's order or in that of the file names.
+def utterances(source: Path, subset: str) -> Iterator[tuple[Utterance, bytes]]:
+    """Yield the utterances of a subset with their files' content.
+
+    They are in the archive's order or in that of the file names.
 
     ``source`` is the subset's archive, or a folder: the subset's own, ``LibriSpeech``, or the one
     that holds it. Transcripts are not needed.
@@ -45,14 +45,14 @@ def utterances(source: Path, subset: str) -> Iterator[Utterance]:
     speaker or chapter, and `FormatError` if the archive is damaged.
     """
     path = None
-    for path, load in (_in_folder if source.is_dir() else _in_archive)(source, subset):
+    for path, content in (_in_folder if source.is_dir() else _in_archive)(source, subset):
         shown, match = f"{source}: {path}", _FLAC.fullmatch(path.name)
         if match is None or path.parts[-3:-1] != match.groups()[:2]:
             raise ContentError(
                 f"{shown} is not <speaker>/<chapter>/<speaker>-<chapter>-<utterance>.flac"
             )
         speaker, chapter, number = map(int, match.groups())
-        yield Utterance(speaker, chapter, number, path.stem, shown, load)
+        yield Utterance(speaker, chapter, number, path.stem, shown), content
     if path is None:
         raise ContentError(f"{source} has no utterance of {subset}, no {subset}/*/*/*.flac")
 
@@ -92,19 +92,15 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     return waveform
 
 
-_Files = Iterator[tuple[PurePosixPath, Callable[[], bytes]]]
-
-
-def _in_archive(source: Path, subset: str) -> _Files:
+def _in_archive(source: Path, subset: str) -> Iterator[tuple[PurePosixPath, bytes]]:
     def wanted(name: str) -> bool:
         path = PurePosixPath(name)
         return path.suffix == ".flac" and subset in path.parts[:-3]
 
-    for name, content in tar_files(source, wanted):
-        yield PurePosixPath(name), partial(bytes, content)
+    return ((PurePosixPath(name), content) for name, content in tar_files(source, wanted))
 
 
-def _in_folder(source: Path, subset: str) -> _Files:
+def _in_folder(source: Path, subset: str) -> Iterator[tuple[PurePosixPath, bytes]]:
     itself = [source] if source.name == subset else []
     folders = [source / subset, source / "LibriSpeech" / subset, *itself]
     folder = next(filter(Path.is_dir, folders), None)
@@ -113,5 +109,5 @@ def _in_folder(source: Path, subset: str) -> _Files:
             f"{source} has no folder {subset} and no LibriSpeech/{subset}; unpack the archive "
             "there, or name it as the path"
         )
-    for path in sorted(folder.rglob("*.flac")):
-        yield PurePosixPath(path.relative_to(source).as_posix()), path.read_bytes
+    paths = sorted(folder.rglob("*.flac"))
+    return ((PurePosixPath(path.relative_to(source)), path.read_bytes()) for path in paths)

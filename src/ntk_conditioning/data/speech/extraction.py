@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from ntk_conditioning import memory
 from ntk_conditioning.data.archives import ContentError
-from ntk_conditioning.data.speech.alignments import PHONES, read_textgrid
+from ntk_conditioning.data.speech.alignments import PHONES, phone_labels
 from ntk_conditioning.data.speech.corpus import Utterance, count_samples, decode, utterances
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count, vectors
 from ntk_conditioning.errors import UserError
 
 Alignments = Mapping[str, Path]
-Progress = Callable[[Iterable[Utterance]], Iterable[Utterance]]
+Progress = Callable[[Iterable[tuple[Utterance, bytes]]], Iterable[tuple[Utterance, bytes]]]
 
 
 def survey(
@@ -37,9 +37,8 @@ def survey(
     """
     frames: dict[Utterance, int] = {}
     short = unaligned = 0
-    for utterance in progress(utterances(source, subset)):
-        flac, rate = utterance.load(), settings.sample_rate
-        length = count_samples(flac, source=utterance.source, sample_rate=rate)
+    for utterance, flac in progress(utterances(source, subset)):
+        length = count_samples(flac, source=utterance.source, sample_rate=settings.sample_rate)
         if alignments is not None and utterance.name not in alignments:
             unaligned += 1
         elif count := frame_count(length, settings):
@@ -123,9 +122,8 @@ def extract(
         if alignments is None:
             labels = np.full(len(frames), speakers[utterance.speaker])
         else:
-            alignment = read_textgrid(alignments[utterance.name])
-            positions = settings.label_positions(frames)
-            labels = alignment.labels(positions, sample_rate=rate, tolerance=settings.length)
+            path, positions = alignments[utterance.name], settings.label_positions(frames)
+            labels = phone_labels(path, positions, sample_rate=rate, tolerance=settings.length)
         numbers = utterance.speaker, utterance.chapter, utterance.utterance
         index = np.column_stack([np.tile(numbers, (len(frames), 1)), frames])
         parts[utterance] = vectors(waveform, frames, settings), labels, index
@@ -133,9 +131,9 @@ def extract(
     # Decoding, filterbank and decompression run outside the interpreter's lock.
     waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for utterance in progress(utterances(source, subset)):
+        for utterance, flac in progress(utterances(source, subset)):
             if utterance in drawn:
-                waiting.append(pool.submit(fill, utterance, utterance.load()))
+                waiting.append(pool.submit(fill, utterance, flac))
             if len(waiting) >= 2 * threads:  # no more than these are in memory
                 waiting.popleft().result()
         for future in waiting:
