@@ -1,6 +1,6 @@
 """Datasets: read and checked, and described."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,30 +20,18 @@ from ntk_conditioning.errors import UserError
 Split = Literal["train", "test"]
 
 
-@dataclass(frozen=True)
-class Reader:
-    """A function of files, in this order, and of the options of a catalogue's entry.
-
-    ``parts`` are the names of the files of both splits. ``also`` is a further option: the ``split``
-    where a file has both, the accepted ``sha256`` where the content is checked first.
-    """
-
-    read: Callable[..., RawSamples]
-    parts: tuple[str, ...] = ("train_x", "test_x")
-    also: str = ""
-
-
-READERS: Mapping[str, Reader] = {
-    "gaussian": Reader(draw_gaussian, ()),
-    "sklearn_digits": Reader(load_digits, ()),
-    "sklearn_patches": Reader(cut_patches, ()),
-    "npz": Reader(tables.read_npz),
-    "parquet": Reader(tables.read_parquet),
-    "csv": Reader(tables.read_csv),
-    "idx": Reader(read_idx, ("train_x", "train_y", "test_x", "test_y")),
-    "svhn": Reader(read_svhn, also="sha256"),
-    "cifar10": Reader(read_cifar10, also="split"),
-    "librispeech": Reader(partial(tables.read_npz, labels="y"), ("features",)),  # extracted before
+#: Functions of a part's files and of options, and the names of the files of both parts.
+READERS: Mapping[str, tuple[Callable[..., RawSamples], Sequence[str]]] = {
+    "gaussian": (draw_gaussian, ()),
+    "sklearn_digits": (load_digits, ()),
+    "sklearn_patches": (cut_patches, ()),
+    "npz": (tables.read_npz, ("train_x", "test_x")),
+    "parquet": (tables.read_parquet, ("train_x", "test_x")),
+    "csv": (tables.read_csv, ("train_x", "test_x")),
+    "idx": (read_idx, ("train_x", "train_y", "test_x", "test_y")),
+    "svhn": (read_svhn, ("train_x", "test_x")),
+    "cifar10": (read_cifar10, ("train_x", "test_x")),
+    "librispeech": (partial(tables.read_npz, labels="y"), ("features",)),  # extracted before
 }
 
 
@@ -76,20 +64,25 @@ def read(
     Raises `UserError` for files that are missing, and `ContentError` or `FormatError`
     for what they hold; the message names the file, the place and what would mend it.
     """
-    name, reader, parts = source.name, READERS[source.reader], dict(parts or {})
-    if split == "test" and "test_x" not in reader.parts:
+    name, (reader, files), options = source.name, READERS[source.reader], source.options
+    if split == "test" and "test_x" not in files:
         raise UserError(f"{name} has only a training part")
+    parts = dict(parts or {})
     if source.path is not None:
-        for part in ("train_x", "test_x") if reader.also == "split" else ("train_x",):
+        for part in ("train_x", "test_x") if source.reader == "cifar10" else ("train_x",):
             parts.setdefault(part, source.path)
-    needed = [p for p in ("features", f"{split}_x", f"{split}_y") if p in reader.parts]
+    needed = [part for part in ("features", f"{split}_x", f"{split}_y") if part in files]
     for part in needed:
         if part not in parts and (not part.endswith("_y") or part in source.sha256):
             raise UserError(f"{name}: no file is given for its part {part}; give {part}=PATH")
-    options = {} if needed == ["features"] else dict(source.options)  # the extraction's
-    if reader.also:
-        options[reader.also] = split if reader.also == "split" else source.sha256.get(needed[0], ())
-    samples = reader.read(*map(parts.get, needed), **options)
+    match source.reader:
+        case "librispeech":
+            options = {}  # which were the extraction's
+        case "svhn":
+            options = {"sha256": source.sha256.get(needed[0], ())}
+        case "cifar10":
+            options = {"split": split}
+    samples = reader(*map(parts.get, needed), **options)
     x, y = samples.features(source.value_range), samples.labels()
     if split == "train" and source.shape and source.shape != x.shape:
         raise ContentError(
@@ -104,10 +97,9 @@ def describe(
 ) -> dict[str, Any]:
     """Return a dataset's datasheet, as far as preparing it tells; `datasheets` has the rest.
 
-    Its ``n`` of the ``available`` samples were drawn with ``seed``, evenly from the classes if
-    ``balanced``; ``seed`` is None for all of them. ``classes`` counts the distinct labels (None
-    without labels). ``dtype``, ``min`` and ``max`` are of the source's values. ``sha256`` is of
-    the arrays and the scaling, not of a file.
+    Its ``n`` of the ``available`` samples were drawn with ``seed`` (None for all of them), evenly
+    from the classes if ``balanced``. ``classes`` is None without labels; ``dtype``, ``min`` and
+    ``max`` are of the source's values; ``sha256`` is `prepared.content_digest`.
 
     Raises `ContentError` as `prepared.scaled`, with which all checks are made.
     """

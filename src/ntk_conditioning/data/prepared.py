@@ -65,28 +65,25 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
     x = samples.x.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # found below, with the place
         match samples.scaling, samples.value_range:
-            case ("unit_interval" | "symmetric") as scaling, (low, high):
-                x -= low
-                x /= high - low
-                if scaling == "symmetric":
-                    x *= 2
-                    x -= 1
+            case "unit_interval", (low, high):
+                x = (x - low) / (high - low)
+            case "symmetric", (low, high):
+                x = (x - low) / (high - low) * 2 - 1
             case "unit_norm", _:
                 largest = np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
-                x /= np.where(largest > 0, largest, 1)
-                x /= np.where(largest > 0, np.linalg.norm(x, axis=1, keepdims=True), 1)
+                largest[largest == 0] = 1
+                x /= largest
+                norms = np.linalg.norm(x, axis=1, keepdims=True)
+                x /= np.where(norms > 0, norms, 1)
             case "standardize", _:
                 known = x if like is None else like.x.astype(np.float64)
                 mean = known.mean(axis=0)
                 largest = np.abs(known - mean).max(axis=0)  # as unit_norm
                 largest[largest == 0] = 1
                 spread = np.sqrt(np.mean(((known - mean) / largest) ** 2, axis=0))
-                rounding = len(known) * np.finfo(np.float64).eps * np.abs(mean)
-                constant = largest * spread <= rounding
-                x -= mean
-                x[:, constant] = 0
-                x /= np.where(constant, 1, largest)
-                x /= np.where(constant, 1, spread)
+                constant = largest * spread <= len(known) * np.finfo(float).eps * np.abs(mean)
+                spread[constant] = largest[constant] = np.inf
+                x = (x - mean) / largest / spread
             case "none", _:
                 pass
             case scaling, _:
