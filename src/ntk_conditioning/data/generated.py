@@ -40,21 +40,18 @@ def cut_patches(*, size: int, stride: int, samples: int) -> RawSamples:
     i-th of k out of p. Raises `UserError` if a photograph has fewer positions than that.
     """
     names = ("china.jpg", "flower.jpg")
-    photographs = [np.asarray(Image.open(_shipped(f"images/{name}"))) for name in names]
-    shares = (samples - samples // 2, samples // 2)
-    patches, labels = [], []
-    for label, (photograph, share) in enumerate(zip(photographs, shares, strict=True)):
-        windows = np.lib.stride_tricks.sliding_window_view(photograph, (size, size), axis=(0, 1))
-        grid = windows[::stride, ::stride]  # (rows, columns, colour, size, size)
-        positions = grid.shape[0] * grid.shape[1]
-        if share > positions:
-            raise UserError(
-                f"{share} patches of {size} pixels at stride {stride} do not fit into a photograph "
-                f"of {photograph.shape[0]} × {photograph.shape[1]} pixels, {positions} do; "
-                "lower samples or stride"
-            )
-        row, column = np.divmod(np.arange(share) * positions // share, grid.shape[1])
-        patches.append(np.moveaxis(grid[row, column], 1, -1))
-        labels.append(np.full(share, label))
+    photographs = np.stack([np.asarray(Image.open(_shipped(f"images/{n}"))) for n in names])
+    windows = np.lib.stride_tricks.sliding_window_view(photographs, (size, size), axis=(1, 2))
+    grid = windows[:, ::stride, ::stride]  # (photographs, rows, columns, colour, size, size)
+    positions, shares = grid.shape[1] * grid.shape[2], (samples - samples // 2, samples // 2)
+    if shares[0] > positions:
+        raise UserError(
+            f"{shares[0]} patches of {size} pixels at stride {stride} do not fit into a photograph "
+            f"of {photographs.shape[1]} × {photographs.shape[2]} pixels, {positions} do; "
+            "lower samples or stride"
+        )
+    labels = np.repeat([0, 1], shares)
+    place = np.concatenate([np.arange(share) * positions // share for share in shares])
+    patches = grid[labels, *np.divmod(place, grid.shape[2])]
     source = "the photographs' patches"
-    return RawSamples(np.concatenate(patches), np.concatenate(labels), source, source)
+    return RawSamples(np.moveaxis(patches, 1, -1), labels, source, source)
