@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
 #: Shares of the initial loss, the time to which is compared, by their names in columns.
 SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
@@ -71,15 +72,7 @@ def predicted_steps(
         now = predicted_losses(eigenvalues, squares, rate=rate, n=n, steps=t)
         return float(2 * n * now / squares.sum()) - share
 
-    low, high = 0.0, 1.0
-    while left(high) > 0:
-        low, high = high, 2 * high
-        if high > MOST:
-            return math.inf
-    while high - low > 1e-12 * max(high, 1.0):  # to 0 if a step of 1/λ leaves nothing
-        middle = (low + high) / 2
-        low, high = (middle, high) if left(middle) > 0 else (low, middle)
-    return high
+    return math.inf if left(MOST) >= 0 else float(brentq(left, 0, MOST, xtol=1e-12, maxiter=1000))
 
 
 def epochs_to(level: float, epochs: ArrayLike, losses: ArrayLike | Losses) -> float:
