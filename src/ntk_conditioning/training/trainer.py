@@ -209,7 +209,8 @@ class Training(Steps):
         n, found = len(next(iter(parts.values())).x), []
         for top in range(0, n, EVALUATED):
             x, y = self._gather(group, parts, dict.fromkeys(parts, slice(top, top + EVALUATED)))
-            found.append((y, *self._forward(group, x)))
+            f, u = self._forward(group, x)
+            found.append((y, f, u if name == "test" else None))
         labels, outputs, units = zip(*found, strict=True)
         y, f = torch.cat(labels, -1), torch.cat(outputs, -2)
         right = self._loss.predictions(f) == y
@@ -217,7 +218,7 @@ class Training(Steps):
             f"{name}_loss": self._loss.values(f, y).mean(-1, dtype=torch.float64),
             f"{name}_accuracy": right.mean(-1, dtype=torch.float64),
         }
-        if name == "test" and n > 1 and units[0] is not None:
+        if n > 1 and units[0] is not None:
             u = normalize(torch.cat(units).double())
             # The sum over i and j of u_i · u_j is |Σ u_i|², of which |u_i|² are for i = j.
             pairs = u.sum(0).square().sum() - u.square().sum()
