@@ -66,9 +66,8 @@ def draw_two_classes(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return the rows of ``n`` samples, ascending, half of each of two classes, and their signs.
 
-    The signs are -1 for the first of the ``classes`` and 1 for the second, by default the lowest
-    two of the ``labels`` (total,). Raises `UserError` as `draw`, or if there are no labels of
-    these classes.
+    The signs are -1 for the first of the ``classes``, by default the lowest two of the ``labels``
+    (total,), and 1 for the second. Raises `UserError` as `draw`, or if these have no labels.
 
     >>> rng = np.random.default_rng(0)
     >>> draw_two_classes("four", np.array([2, 0, 1, 0]), 2, generator=rng, classes=[2, 1])

@@ -18,8 +18,7 @@ AUTO_RATES = {
 def rounded_down(rate: float) -> float:
     """Return a multiple of the critical rate, rounded down to three digits.
 
-    So it is the same on every machine, whatever the last digits of an eigenvalue, and half the
-    critical rate is never above 1 / lambda_max.
+    So it is the same on every machine, and half the critical rate is not above 1 / lambda_max.
 
     >>> rounded_down(0.00617839)
     0.00617
@@ -38,11 +37,9 @@ class Descent:
     """Epochs over the samples, in steps of ``batch_size`` or of all (``"all"``).
 
     Networks are evaluated at the start, every ``evaluate_every`` epochs and at the end. A step is
-    minus the rate times the gradient, plus ``momentum`` times the step before (heavy ball).
-
-    Only networks of torch modules have the others: the rate is multiplied by ``decay_factor`` after
-    each of the epochs ``decay_at``, and with ``mixed_precision`` products are of bfloat16 where
-    torch's autocast has it so.
+    minus the rate times the gradient, plus ``momentum`` times the step before (heavy ball). The
+    rate is multiplied by ``decay_factor`` after each of the epochs ``decay_at``;
+    ``mixed_precision`` is torch's autocast to bfloat16.
 
     >>> Descent(epochs=5, evaluate_every=2).evaluated
     [0, 2, 4, 5]

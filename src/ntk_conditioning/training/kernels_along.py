@@ -1,8 +1,7 @@
 """A network's kernel and its loss's curvature at a moment of training, on a block of samples.
 
-The kernel of c outputs is the mean of the kernels of one output each. It is that of the network's
-parameters as gradient descent moves them: of a parameter whose learning rate has a factor s, the
-gradient counts sqrt(s) times, and so in the Hessian.
+The kernel of c outputs is the mean of the kernels of one output each. Gradients and Hessians are
+by parameters as descent moves them: one whose learning rate has a factor s counts sqrt(s) times.
 """
 
 import math

@@ -1,8 +1,7 @@
-"""Networks that are linear in their weights: expansions of networks at initialisation.
+"""Expansions of networks at initialisation, which are linear in their weights (Lee et al. 2019).
 
-A `Training` of expansions takes the same steps on the same samples as one of the networks, so
-that what is left between the two curves is what the change of the kernel does (Lee et al. 2019).
-For the square loss and all samples in a step, `prediction` has the curve in closed form.
+A `Training` of them takes the same steps as one of the networks: what differs between the two
+curves is due to the change of the kernel. `prediction` has closed forms of full-batch descent.
 """
 
 import warnings

@@ -1,8 +1,6 @@
-"""Losses of classifiers, with the gradients that training needs.
+"""Losses of classifiers, of outputs f (..., n, c) and labels (..., n) from 0 on.
 
-A class k has a code, a vector of as many numbers as the network has outputs: the k-th unit vector,
-or for a network of one output a number from -1 to 1. Outputs f are (..., n, c), labels (..., n)
-from 0 on.
+Class k has a code (c,): the k-th unit vector, or a number from -1 to 1 if there is one output.
 """
 
 from dataclasses import dataclass

@@ -3,9 +3,8 @@
     z_l = s_(l-1) a_(l-1) W_l^T,   a_l = sigma(z_l),   f = s_L a_L W_(L+1)^T,
 
 with a_0 the samples, s_0 = 1 and s_l = gain/sqrt(m_l). On a CPU every network trains by itself, in
-one thread. On a GPU small ones would wait for their launches: the products of all members are
-computed together, and matrices have one more axis in front. A step is recorded once, as a CUDA
-graph, and then replayed.
+one thread. On a GPU small ones would wait for their launches: all members are computed together,
+with one more axis in front, and a step is recorded once, as a CUDA graph, and replayed.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Repairs of conditioning by preconditioning, on the samples and on the kernel: what each gives.
+"""Repairs of conditioning, of the samples and of the kernel, and what each gives.
 
 Samples are changed as `prepared` says. Of the kernel, ``centred`` takes functions beside the mean,
 K → H K H with H = I - 1 1ᵀ/n; ``unit_norm`` gives all gradients one norm,

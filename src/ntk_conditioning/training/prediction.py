@@ -33,10 +33,8 @@ def predicted_losses(
 
     for the mean square loss over ``n`` samples and all of them in a step of learning ``rate`` η
     (Lee et al. 2019, arXiv:1902.06720). With c outputs, ``eigenvalues`` (n c,) are the λ_i of the
-    kernel of all outputs itself, not divided by n, and ``squares`` (n c,) are (u_i · (y - f_0))² in
-    the same order. ``steps`` may have any shape, and t need not be whole. The result is in float64
-    and has the shape of ``steps``. Above the critical rate, η λ_max > 2 n, losses grow and may
-    become infinite.
+    kernel of all outputs, not divided by n, and ``squares`` (n c,) are (u_i · (y - f_0))². The
+    result is in float64 and has the shape of ``steps``, which need not be whole.
 
     >>> one, two = np.array([2.0]), np.array([8.0])
     >>> predicted_losses(one, two, rate=0.25, n=1, steps=[0, 1, 2]).tolist()
@@ -56,11 +54,11 @@ def predicted_steps(
     n: int,
     share: float,
 ) -> float:
-    """Return the time t in steps, not rounded to a whole one, at which L_t = ``share`` · L_0.
+    """Return the time t in steps, not rounded, at which L_t = ``share`` · L_0.
 
-    ``share`` is between 0 and 1; for the other arguments see `predicted_losses`. The result is
-    infinite if t exceeds `MOST` or does not exist: above the critical rate, or if more than this
-    share of the squared residual lies in directions of eigenvalue zero.
+    For arguments see `predicted_losses`. The time is infinite if it exceeds `MOST` or does not
+    exist: above the critical rate, η λ_max > 2 n, where losses grow, or if more than this share of
+    the squared residual lies in directions of eigenvalue zero.
 
     >>> predicted_steps(np.array([2.0]), np.array([8.0]), rate=0.25, n=1, share=0.25)
     1.0

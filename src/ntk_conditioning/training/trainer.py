@@ -1,8 +1,7 @@
-"""Trainings: networks that train side by side, one for each seed and rate, whatever they are.
+"""Trainings of networks side by side, one for each seed and rate, which may pause after any step.
 
-All rates of a seed share the initialisation, the samples and their order, so that their curves can
-be compared. Training can be paused after any step and taken up again from its `Training.state`,
-with the same numbers in the end: the order of an epoch follows from the seed and the epoch alone.
+All rates of a seed share the initialisation, the samples and their order, which follows from the
+seed and the epoch alone: from its `Training.state` a training goes on to the same numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,27 +44,23 @@ class Training(Steps):
     """Networks in training, which ``make`` makes of a generator.
 
     ``train`` has the samples of every seed, all equally many, and ``test`` those that are only
-    evaluated: vectors or, of four axes, images (n, colours, height, width). An epoch's last step
-    takes the samples that are left. Losses are means over samples, measured as a network would be
-    used: normalised by running statistics, without augmentation. With ``along``, numbers of samples
-    and of epochs, kernels and sharpness are measured on so many samples after at most so many
-    epochs, see `kernels_along`.
+    evaluated: vectors or images (n, colours, height, width). An epoch's last step takes the samples
+    that are left. Losses are means over samples, of networks as they would be used: normalised by
+    running statistics, without augmentation. With ``along``, numbers of samples and of epochs,
+    kernels are measured on so many samples after at most so many epochs, see `kernels_along`.
 
     Attributes:
-        members: the networks, by number.
-        descent: their epochs, batches and evaluations; an epoch has ``steps_per_epoch``.
         epoch: the epoch that is to be finished next; 0 is the evaluation before any training.
         measured: the epochs after which kernels are measured, on ``block_size`` samples.
-        metrics: by the names in ``METRICS``, arrays (epochs + 1, members) with NaN where nothing
-            was measured: loss and accuracy over all samples at an epoch's end, and the norm of the
-            gradient of the epoch's last batch before its step; and the mean cosine between the last
-            hidden representations of different test samples, where the network returns them. With
-            ``along``, also `ALONG`.
-        diverged: for every member the first evaluated epoch by which it had diverged, or -1. A
-            member diverges if its loss, over all samples or over those of any step, is not finite
-            or exceeds the limit of `GROWTH`, or if its outputs become the same for all
-            samples. With running statistics or in mixed precision only the losses of steps count,
-            and what is not finite. It is not trained any more.
+        metrics: arrays (epochs + 1, members) by the names in ``METRICS``, with ``along`` also in
+            `ALONG`, NaN where nothing was measured: loss and accuracy over all samples at an
+            epoch's end; the norm of the gradient of its last batch, before the step; and the mean
+            cosine between last hidden representations of test samples, if the network returns them.
+        diverged: for every member the first evaluated epoch by which it had diverged, or -1. It is
+            not trained any more. A member diverges if its loss, over all samples or over those of
+            any step, is not finite or exceeds the limit of `GROWTH`, or if its outputs become the
+            same for all samples. With running statistics or in mixed precision only the losses of
+            steps count, and what is not finite.
     """
 
     METRICS = (

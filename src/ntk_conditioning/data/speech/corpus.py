@@ -34,12 +34,9 @@ class Utterance:
 
 
 def utterances(source: Path, subset: str) -> Iterator[tuple[Utterance, bytes]]:
-    """Yield the utterances of a subset with their files' content.
+    """Yield the utterances of a subset with the content of their files.
 
-    They are in the archive's order or in that of the file names.
-
-    ``source`` is the subset's archive, or a folder: the subset's own, ``LibriSpeech``, or the one
-    that holds it. Transcripts are not needed.
+    ``source`` is the subset's archive or folder, ``LibriSpeech``, or the folder that holds it.
 
     Raises `ContentError` if the subset has no utterance, or a file stands in the folder of another
     speaker or chapter, and `FormatError` if the archive is damaged.
