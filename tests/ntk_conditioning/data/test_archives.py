@@ -7,10 +7,8 @@ import gzip
 import random
 import tarfile
 import tracemalloc
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import namedtuple
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ from ntk_conditioning.data import archives
 from ntk_conditioning.data.archives import FormatError, tar_files
 from ntk_conditioning.data.readers.images import FOLDER, read_cifar10, read_idx
 from ntk_conditioning.data.readers.tables import read_csv, read_npz, read_parquet
-from ntk_conditioning.data.samples import RawSamples
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.files import MissingFileError
 from tests.ntk_conditioning.data.speech.corpora import UTTERANCES, read_flac
@@ -130,18 +127,11 @@ X = np.random.default_rng(0).integers(0, 256, (6, 5, 4), dtype=np.uint8)
 Y = np.array([1, 200, 3, 0, 255, 6], np.uint8)
 
 
-@dataclass
-class Format:
-    """Flips at ``places``, of which a share ``harmless`` goes unnoticed."""
-
-    content: bytes
-    read: Callable[[Path], RawSamples]
-    places: Sequence[int]
-    harmless: float = 0
-    boundaries: Sequence[int] = ()
+#: Flips at ``places``, of which a share ``harmless`` goes unnoticed.
+Format = namedtuple("Format", "content, read, places, harmless, boundaries", defaults=[0, ()])
 
 
-def npz_format(save: Callable[..., None]) -> Format:
+def npz_format(save):
     content = npz_bytes(save, x=X.reshape(6, 20), y=Y)
     parts = [content.index(b"x.npy"), content.rindex(b"PK\1\2"), content.rindex(b"PK\5\6")]
     places = [*range(parts[1]), *range(128)]  # not zip's list of members
@@ -172,7 +162,7 @@ FORMATS = {
 }
 
 
-def samples_or_none(path: Path, content: bytes, format: Format) -> RawSamples | None:
+def samples_or_none(path, content, format):
     """Return what is read from a file, or None if an error names it in one line."""
     path.write_bytes(content)
     try:

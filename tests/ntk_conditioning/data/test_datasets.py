@@ -42,18 +42,15 @@ def test_images_are_flattened_and_stay_bytes(tmp_path, split):
     assert dataset.y.tolist() == [3, 1, 4, 1, 5]
 
 
-@pytest.mark.parametrize(
-    ("source", "parts", "split", "problem"),
-    [
+def test_files_must_be_given():
+    for source, parts, split, problem in (
         (TINY, "test_x test_y", "train", "no file is given for its part train_x; give tr"),
         (TINY, "train_x", "train", "tiny: no file is given for its part train_y"),
         (SYNTHETIC, "", "test", "synthetic has only a training part"),
         (SPEECH, "", "train", "no file is given for its part features; give features=PATH"),
-    ],
-)
-def test_files_must_be_given(source, parts, split, problem):
-    with pytest.raises(UserError, match=problem):
-        read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
+    ):
+        with pytest.raises(UserError, match=problem):
+            read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
 
 
 def test_files_of_both_parts_of_known_checksum_and_of_ones_own_are_read(tmp_path):
@@ -210,18 +207,15 @@ def test_classes_share_a_draw_evenly_or_two_that_are_there_with_signs():
             draw_two_classes("tiny", labels, 2, generator=seed_stream(1), classes=[3, 4])
 
 
-@pytest.mark.parametrize(
-    ("n", "classes", "problem"),
-    [
+def test_what_cannot_be_drawn_is_named():
+    for n, classes, problem in (
         (21, None, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
         (1, None, "it must be 2 to 20"),
         (2, CLASSES, "tiny: 2 samples cannot hold each of 3 classes"),
         (12, CLASSES, "tiny: class 7 has 3 samples, but a balanced draw of 12 takes 4; at most 9"),
-    ],
-)
-def test_what_cannot_be_drawn_is_named(n, classes, problem):
-    with pytest.raises(UserError, match=problem):
-        drawn(n, classes=classes)
+    ):
+        with pytest.raises(UserError, match=problem):
+            drawn(n, classes=classes)
 
 
 def blocks(n, size, count, seed=1):
