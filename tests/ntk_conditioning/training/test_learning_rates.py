@@ -54,9 +54,8 @@ def kernels(*kappas, **point):
     return tables.from_rows("training_kernels", rows)
 
 
-@pytest.mark.parametrize(
-    ("losses", "expected"),
-    [
+def test_epochs_to_a_loss_are_interpolated_in_its_logarithm():
+    for losses, expected in (
         ([0.05, 0.01], 0),  # before any training
         ([1.0, 0.1], 2),
         ([1.0, 10.0, 0.01], 2 + 2 * 2 / 3),
@@ -64,11 +63,9 @@ def kernels(*kappas, **point):
         ([1.0, 0.5, 0.2], math.inf),
         ([1.0, None, None], math.inf),
         ([1.0, 0.01, 5.0], 1),  # the first time counts; log10 falls by 2 in two epochs
-    ],
-)
-def test_epochs_to_a_loss_are_interpolated_in_its_logarithm(losses, expected):
-    epochs = epochs_to(0.1, range(0, 2 * len(losses), 2), losses)
-    assert epochs == pytest.approx(expected, abs=1e-14)
+    ):
+        epochs = epochs_to(0.1, range(0, 2 * len(losses), 2), losses)
+        assert epochs == pytest.approx(expected, abs=1e-14), losses
 
 
 def test_the_best_rate_by_final_loss():

@@ -1,6 +1,5 @@
 """From a corpus to labelled frames: read, drawn, and filtered as Kaldi does it."""
 
-import re
 import shutil
 
 import numpy as np
@@ -66,19 +65,16 @@ def test_a_file_in_the_wrong_place_is_named(tmp_path, new):
         content(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
+@pytest.mark.parametrize("read", [count_samples, decode])
+def test_another_kind_of_file_is_named(read):
+    for data, problem in (
         (b"RIFF" + bytes(60), "cannot be read as FLAC"),
         (flac(NOISE)[:41], "cannot be read as FLAC"),
         (flac(NOISE, rate=8000), "8000 Hz, 1 channels, PCM_16; LibriSpeech has FLAC, 16000 Hz"),
         (flac(np.stack([NOISE, NOISE], axis=1)), "16000 Hz, 2 channels"),
         (flac(NOISE / 1000, subtype="PCM_24"), "PCM_24"),
-    ],
-)
-def test_another_kind_of_file_is_named(data, problem):
-    for read in (count_samples, decode):
-        with pytest.raises(FormatError, match=rf"a\.flac.*{re.escape(problem)}"):
+    ):
+        with pytest.raises(FormatError, match=rf"a\.flac.*{problem}"):
             read(data, source="a.flac", sample_rate=RATE)
 
 
