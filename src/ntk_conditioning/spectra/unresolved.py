@@ -1,7 +1,6 @@
 """Missing kappas in statistics: larger than any number, since float64 does not resolve them."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from ntk_conditioning import tables
 
 KEYS = list(tables.get("conditioning").keys)
-POINT = ["width", "n", "d"]
-VALUES = ["seed", "kappa", "kappa_error", "kappa_nonzero", "numerical_rank", "effective_rank"]
 #: Columns of the spectra that `summarize` needs; without the eigenvalues, most of the bytes.
-NEEDED = (*KEYS, "block", *POINT, *VALUES)
+NEEDED = (
+    *(*KEYS, "block", "width", "n", "d", "seed"),
+    *("kappa", "kappa_error", "kappa_nonzero", "numerical_rank", "effective_rank"),
+)
 
 
 def as_infinite(kappa: ArrayLike) -> NDArray[np.float64]:
@@ -39,39 +39,34 @@ def summarize(spectra: pa.Table) -> pa.Table:
     It has one row for each key, with statistics over blocks and seeds; those that a missing kappa
     enters are missing.
     """
-    frame = spectra.select(NEEDED).to_pandas().sort_values([*KEYS, "seed", "block"])
-    rows = []
-    for key, blocks in frame.groupby(KEYS, dropna=False):
-        first = {name: blocks[name].iloc[0] for name in POINT}
-        width = None if pd.isna(first["width"]) else int(first["width"])
-        names = dict(zip(KEYS, key, strict=True))
-        rows.append(names | first | {"width": width} | _statistics(blocks))
-    return tables.from_rows("conditioning", rows)
-
-
-def _statistics(blocks: pd.DataFrame) -> dict[str, Any]:
-    kappa, seeds = as_infinite(blocks["kappa"]), blocks["seed"].to_numpy()
-    per_seed = [np.mean(kappa[seeds == seed]) for seed in np.unique(seeds)]
-    statistics = {
-        "kappa_mean": np.mean(kappa),
-        "kappa_geometric_mean": np.exp(np.mean(np.log(kappa))),
-        "kappa_median": np.median(kappa),
-        "kappa_min": np.min(kappa),
-        "kappa_max": np.max(kappa),
-        "kappa_seed_min": np.min(per_seed),
-        "kappa_seed_max": np.max(per_seed),
-        "kappa_error_max": blocks["kappa_error"].max(),  # of those that there are
-        "effective_rank_mean": blocks["effective_rank"].mean(skipna=False),
-    }
-    return {
-        "seeds": len(per_seed),
-        "blocks": len(blocks),
-        "resolved": int(np.isfinite(kappa).sum()),
-        "kappa_nonzero_mean": blocks["kappa_nonzero"].mean(),
-        "numerical_rank_min": blocks["numerical_rank"].min(),
-        "numerical_rank_max": blocks["numerical_rank"].max(),
-        **{name: or_missing(value) for name, value in statistics.items()},
-    }
+    frame = spectra.select(NEEDED).to_pandas()
+    kappa = as_infinite(frame["kappa"])
+    frame = frame.assign(kappa=kappa, logarithm=np.log(kappa), resolved=np.isfinite(kappa))
+    keyed = frame.groupby(KEYS, dropna=False)
+    means = frame.groupby([*KEYS, "seed"], dropna=False)["kappa"].mean()  # over blocks
+    of_seeds = means.groupby(KEYS, dropna=False)
+    statistics = (
+        keyed[["width", "n", "d"]]
+        .first()
+        .assign(
+            seeds=of_seeds.size(),
+            blocks=keyed.size(),
+            resolved=keyed["resolved"].sum(),
+            kappa_geometric_mean=np.exp(keyed["logarithm"].mean()),
+            kappa_seed_min=of_seeds.min(),
+            kappa_seed_max=of_seeds.max(),
+            kappa_nonzero_mean=keyed["kappa_nonzero"].mean(),
+            effective_rank_mean=keyed["effective_rank"].mean(skipna=False),
+            **{
+                f"kappa_{each}": keyed["kappa"].agg(each)
+                for each in ("mean", "median", "min", "max")
+            },
+            kappa_error_max=keyed["kappa_error"].max(),  # of those that there are
+            **{f"numerical_rank_{end}": keyed["numerical_rank"].agg(end) for end in ("min", "max")},
+        )
+    )
+    table = statistics.reset_index().replace(np.inf, np.nan)
+    return pa.Table.from_pandas(table, tables.get("conditioning").schema, preserve_index=False)
 
 
 def reach(kappa: ArrayLike, error: ArrayLike, *, tolerance: float) -> float:
