@@ -1,13 +1,13 @@
 """How far float arithmetic resolves kappa: estimates against references in many digits.
 
-References take the float64 samples and weights as exact numbers; recipes in float32 round them
-first.
+References take float64 samples and weights as exact; recipes in float32 round them first.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import mpmath
@@ -32,6 +32,12 @@ Estimate = tuple[float, bool, float]  # the ratio, resolved and floor_kappa of a
 
 #: Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30.
 DIGITS = 60
+#: What NumPy has for arrays of floats, for arrays of mpmath's numbers.
+FUNCTIONS = {"array": "mpf", "sqrt": "sqrt", "sin": "sin", "arccos": "acos"}
+MPMATH = SimpleNamespace(
+    pi=mpmath.pi,
+    **{name: np.frompyfunc(getattr(mpmath, f), 1, 1) for name, f in FUNCTIONS.items()},
+)
 #: Activations of networks, and whether their width is finite; the first at depth 0, too.
 KINDS = (("linear", True), ("relu", True), ("relu", False))
 
@@ -113,19 +119,16 @@ def measure(problem: Problem) -> list[Measurement]:
 
     Raises `ProblemError` as `reference`.
     """
-    if problem.mlp is None:
-        estimates = _infinite_estimates(problem.x, problem.depth)
-    else:
-        estimates = _finite_estimates(problem.mlp, problem.x)
+    found = _finite(problem.mlp, problem.x) if problem.mlp else _infinite(problem.x, problem.depth)
     with mpmath.workdps(DIGITS):
         exact = reference(problem)
         return [
             Measurement(method, float(exact), *estimate, float(abs(estimate[0] / exact - 1)))
-            for method, estimate in estimates.items()
+            for method, estimate in found.items()
         ]
 
 
-def _finite_estimates(mlp: MLP, x: Array) -> dict[str, Estimate]:
+def _finite(mlp: MLP, x: Array) -> dict[str, Estimate]:
     """Return estimates by recipe, the first of which is that of liu2023relu's published code."""
     samples = torch.from_numpy(x)
     single = empirical.ntk(mlp.to(torch.float32), samples.float()).numpy()
@@ -143,27 +146,13 @@ def _finite_estimates(mlp: MLP, x: Array) -> dict[str, Estimate]:
     return estimates
 
 
-def _infinite_estimates(x: Array, depth: int) -> dict[str, Estimate]:
-    """Return estimates by recipe."""
-    single = _cosine_formula(x.astype(np.float32), depth).astype(np.float64)
+def _infinite(x: Array, depth: int) -> dict[str, Estimate]:
+    single = _by_arccosines(x.astype(np.float32), depth).astype(np.float64)
     return {
         "cosine_float32": _unguarded(eigvalsh(single), np.float32),
-        "cosine": _unguarded(eigvalsh(_cosine_formula(x, depth)), np.float64),
+        "cosine": _unguarded(eigvalsh(_by_arccosines(x, depth)), np.float64),
         "deficits": _guarded(conditioning(infinite.ntk(x, depth=depth, activation="relu"))),
     }
-
-
-def _cosine_formula(x: NDArray[Any], depth: int) -> NDArray[Any]:
-    """Return the infinite ReLU network's NTK by arccosines of rounded cosines, in x's type."""
-    sigma = x @ x.T
-    theta, scale = sigma, np.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
-    pi = x.dtype.type(math.pi)
-    for _ in range(depth):
-        cosine = np.clip(sigma / scale, -1, 1)
-        angle = np.arccos(cosine)
-        sigma = scale * (np.sin(angle) + (pi - angle) * cosine) / pi
-        theta = sigma + theta * (pi - angle) / pi
-    return np.asarray(theta)
 
 
 def _guarded(conditioned: Conditioning) -> Estimate:
@@ -189,11 +178,14 @@ def reference(problem: Problem) -> Any:
     Raises `ProblemError` if λ_min is not above the rounding errors of those digits.
     """
     with mpmath.workdps(DIGITS):
+        x = MPMATH.array(problem.x)
         if problem.mlp is None:
-            kernel = exact_infinite_kernel(problem.x, problem.depth)
+            kernel = _by_arccosines(x, problem.depth, MPMATH)
+            # by arccosines an angle of 0 has half of the digits
+            np.fill_diagonal(kernel, (problem.depth + 1) * np.sum(x * x, axis=1))
         else:
-            kernel = mpmath.matrix(exact_kernel(problem.mlp, problem.x).tolist())
-        eigenvalues = mpmath.eigsy(kernel, eigvals_only=True)
+            kernel = exact_kernel(problem.mlp, x)
+        eigenvalues = mpmath.eigsy(mpmath.matrix(kernel.tolist()), eigvals_only=True)
         smallest, largest = min(eigenvalues), max(eigenvalues)
         if smallest <= largest * mpmath.mpf(10) ** (5 - DIGITS):
             raise ProblemError(
@@ -202,7 +194,7 @@ def reference(problem: Problem) -> Any:
         return largest / smallest
 
 
-def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
+def exact_kernel(mlp: MLP, x: NDArray[Any]) -> NDArray[Any]:
     """Return a multiple of the NTK (n, n) of a linear or ReLU network, in mpmath's precision.
 
     The scales gain / sqrt(m) are a common factor and left out.
@@ -212,8 +204,8 @@ def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
     [[0.3125, 0.25], [0.25, 1.0]]
     """
     slope_below = mlp.activation.negative_slope or 0
-    weights = [_mpmath(w.numpy()) for w in mlp.weights]
-    alphas, slopes = [_mpmath(x)], []
+    weights = [MPMATH.array(w.numpy()) for w in mlp.weights]
+    alphas, slopes = [x], []
     for weight in weights[:-1]:
         z = alphas[-1] @ weight.T
         slopes.append(np.where(z > 0, 1, slope_below).astype(object))
@@ -224,25 +216,19 @@ def exact_kernel(mlp: MLP, x: Array) -> NDArray[np.object_]:
         delta = slopes[layer - 1] * back
         kernel = kernel + (alphas[layer - 1] @ alphas[layer - 1].T) * (delta @ delta.T)
         back = delta @ weights[layer - 1]
-    return np.asarray(kernel, dtype=object)
+    return np.asarray(kernel)
 
 
-def _mpmath(a: Array) -> NDArray[np.object_]:
-    """Return an array of mpmath's numbers, which sums and products round to its precision."""
-    return np.array([mpmath.mpf(value) for value in a.flat], dtype=object).reshape(a.shape)
+def _by_arccosines(x: NDArray[Any], depth: int, m: Any = np) -> NDArray[Any]:
+    """Return the infinite ReLU network's NTK by liu2023relu, Eqs. (8) to (10), functions of ``m``.
 
-
-def exact_infinite_kernel(x: Array, depth: int) -> Any:
-    """Return the NTK (n, n) of the infinite ReLU network by liu2023relu, Eqs. (8) to (10)."""
-    samples = _mpmath(x)
-    gram = mpmath.matrix((samples @ samples.T).tolist())
-    theta = (depth + 1) * gram  # whose diagonal is right, and stays
-    for i, j in combinations(range(len(x)), 2):
-        scale = mpmath.sqrt(gram[i, i] * gram[j, j])
-        cosine = entry = gram[i, j] / scale
-        for _ in range(depth):
-            angle = mpmath.acos(cosine)
-            cosine = (mpmath.sin(angle) + (mpmath.pi - angle) * cosine) / mpmath.pi
-            entry = cosine + entry * (mpmath.pi - angle) / mpmath.pi
-        theta[i, j] = theta[j, i] = scale * entry
-    return theta
+    They are of rounded cosines, in the arithmetic of ``x``.
+    """
+    sigma = theta = x @ x.T
+    scale = m.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
+    for _ in range(depth):
+        cosine = np.clip(sigma / scale, -1, 1)
+        angle = m.arccos(cosine)
+        sigma = scale * (m.sin(angle) + (m.pi - angle) * cosine) / m.pi
+        theta = sigma + theta * (m.pi - angle) / m.pi
+    return np.asarray(theta)
