@@ -48,11 +48,10 @@ class OperatorConditioning:
 
     ``lambda_max`` is at most the largest eigenvalue, and below it by ``lambda_max_error`` at most,
     if the random start has a part in its vector. ``lambda_min_bound`` is at least the smallest
-    eigenvalue, ``kappa_bound`` at most the condition number. ``trace`` is exact.
-    ``frobenius`` is the norm of K, with its interval; ``effective_rank`` is tr(K)² / |K|_F², with
-    what follows. ``density`` (points, 3) are the share of eigenvalues per decade of λ at
-    ``log10_lambda`` (points,), and the ends of its interval over probes; smoothed by a Gaussian of
-    `SMOOTHING` decades. ``products`` counts those with K.
+    eigenvalue, ``trace`` exact, ``frobenius`` the norm of K with its interval. ``density``
+    (points, 3) are the share of eigenvalues per decade of λ at ``log10_lambda`` (points,), and the
+    ends of its interval over probes; smoothed by a Gaussian of `SMOOTHING` decades. ``products``
+    counts those with K.
     """
 
     n: int
@@ -98,11 +97,10 @@ def condition(
 ) -> Conditioning | OperatorConditioning:
     """Return the conditioning of a kernel ``k`` (n, n): κ = λ_max / λ_min with error bounds.
 
-    Of an operator, `ntk_operator`, these are bounds from products, see `condition_operator`.
-
     ``k`` is symmetric, positive semidefinite and in float64 (or float32, which resolves far less):
     a tensor on any device, or whatever `numpy.asarray` takes. It is left as it is. All eigenvalues
-    are computed below `FULL_SPECTRUM_BELOW` samples, only the extreme ones from there on.
+    are computed below `FULL_SPECTRUM_BELOW` samples, only the extreme ones from there on, and
+    bounds from products of an `ntk_operator`, see `condition_operator`.
 
     Raises:
         KernelError: if ``k`` is no such matrix, is zero or not finite, or has a negative eigenvalue
@@ -149,7 +147,8 @@ def condition_operator(
         raise KernelError(ZERO_KERNEL)
     steps, rng = min(steps, n), generator(seed, "probes")
     sketched = max(2, min(probes * steps // 3, n // 2))
-    bar = tqdm(total=probes * steps + 3 * sketched, unit="product", delay=3, disable=None)
+    products = probes * steps + 3 * sketched
+    bar = tqdm(total=products, unit="product", delay=3, disable=None)
 
     def times(v: Array) -> Array:
         product: Array = k @ v
@@ -159,8 +158,7 @@ def condition_operator(
     with bar:
         runs = _lanczos(times, rng.standard_normal((n, probes)), steps)
         frobenius = _frobenius(times, n, sketched, rng)
-    tops = [(values[-1], residuals[-1]) for values, _, residuals in runs]
-    largest, error = max(tops)
+    largest, error = max((values[-1], residuals[-1]) for values, _, residuals in runs)
     floor = n * np.finfo(k.dtype).eps * largest
     smallest = min(values[0] for values, _, _ in runs)
     grid, density = _density(runs, largest, floor)
@@ -173,7 +171,7 @@ def condition_operator(
         frobenius=frobenius,
         log10_lambda=grid,
         density=density,
-        products=probes * steps + 3 * sketched,
+        products=products,
     )
 
 
@@ -207,12 +205,9 @@ def _density(
     grid = np.arange(np.log10(floor), np.log10(largest) + 3 * SMOOTHING, SMOOTHING / 3)
     of_runs = []
     for values, weights, _ in runs:
-        decades = np.log10(np.maximum(values, floor))
-        bumps = np.exp(-0.5 * ((grid[:, None] - decades) / SMOOTHING) ** 2)
-        bumps /= np.sqrt(2 * np.pi) * SMOOTHING
-        of_runs.append(bumps @ weights)
-    mean, half = _mean(np.array(of_runs))
-    return grid, np.stack([mean, np.maximum(0, mean - half), mean + half], axis=1)
+        away = (grid[:, None] - np.log10(np.maximum(values, floor))) / SMOOTHING
+        of_runs.append(np.exp(-(away**2) / 2) @ weights / (np.sqrt(2 * np.pi) * SMOOTHING))
+    return grid, _interval(np.array(of_runs))
 
 
 def _frobenius(
@@ -223,17 +218,15 @@ def _frobenius(
     It is Algorithm 1 of Meyer, Musco, Musco & Woodruff (2021).
     """
     sketch = qr(times(rng.choice([-1.0, 1.0], (n, m))), mode="economic")[0]
-    exact = float(np.square(times(sketch)).sum())
     rest = rng.choice([-1.0, 1.0], (n, m))
     rest -= sketch @ (sketch.T @ rest)
-    mean, half = _mean(np.square(times(rest)).sum(axis=0))
-    ends = np.array([mean, np.maximum(0.0, mean - half), mean + half])
-    middle, low, high = np.sqrt(exact + ends).tolist()
+    exact, of_rest = (np.square(times(v)).sum(axis=0) for v in (sketch, rest))
+    middle, low, high = np.sqrt(exact.sum() + _interval(of_rest)).tolist()
     return middle, low, high
 
 
-def _mean(samples: Array) -> tuple[Array, Array]:
-    """Return the mean over samples, the first axis, and half of its interval by Student's t."""
-    count = len(samples)
-    quantile = stdtrit(count - 1, (1 + LEVEL) / 2)
-    return samples.mean(axis=0), quantile * samples.std(axis=0, ddof=1) / np.sqrt(count)
+def _interval(samples: Array) -> Array:
+    """Return the mean over samples, the first axis, and its interval by Student's t (..., 3)."""
+    mean, count = samples.mean(axis=0), len(samples)
+    half = stdtrit(count - 1, (1 + LEVEL) / 2) * samples.std(axis=0, ddof=1) / np.sqrt(count)
+    return np.stack([mean, np.maximum(0, mean - half), mean + half], axis=-1)

@@ -32,7 +32,7 @@ Estimate = tuple[float, bool, float]  # the ratio, resolved and floor_kappa of a
 
 #: Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30.
 DIGITS = 60
-#: What NumPy has for arrays of floats, for arrays of mpmath's numbers.
+#: Functions of NumPy, for arrays of numbers of mpmath, and their names there.
 FUNCTIONS = {"array": "mpf", "sqrt": "sqrt", "sin": "sin", "arccos": "acos"}
 MPMATH = SimpleNamespace(
     pi=mpmath.pi,
