@@ -1,5 +1,6 @@
 """Spectrum of a kernel: condition number, ranks, and how far float arithmetic resolves them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,19 +40,17 @@ class Conditioning:
 
     ``resolution_floor`` is the size below which an eigenvalue is indistinguishable from zero, and
     ``numerical_rank`` counts those above it. ``lambda_min`` is as computed and may be a negative
-    number of the floor's size. ``kappa``, the ratio of the largest to the smallest eigenvalue, is
-    None when ``lambda_min`` is not above the floor, or when its error may exceed 1;
-    ``kappa_nonzero`` divides by the smallest eigenvalue above the floor instead.
-    ``effective_rank`` is the exponential of the entropy of the eigenvalues above the floor
-    (Roy & Vetterli 2007, "The effective rank", Def. 1). ``dtype`` names the precision in which
-    the kernel was computed; ``reduced_precision`` says that it is below float64.
-    ``eigenvalues`` (n,) descend.
+    number of the floor's size. ``kappa``, λ_max / λ_min, is None when ``lambda_min`` is not above
+    the floor, or its error may exceed 1; ``kappa_nonzero`` divides by the smallest eigenvalue above
+    the floor instead. ``effective_rank`` is the exponential of the entropy of those above it (Roy &
+    Vetterli 2007, "The effective rank", Def. 1). ``dtype`` names the precision in which the kernel
+    was computed; ``reduced_precision`` says that it is below float64. ``eigenvalues`` (n,) descend.
 
     ``lambda_max_error`` and ``lambda_min_error`` bound the error of the solver and what the
-    entries' errors beyond rounding do, by Weyl's inequality; ``kappa_error`` is what follows for
-    kappa, relative to it. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular
-    values of a factor and "extremes" for those of `extremal_eigenvalues.extreme_conditioning`, for
-    which the effective rank, the eigenvalues and a ``lambda_min`` below the floor are None.
+    entries' errors beyond rounding do, by Weyl's inequality, and ``kappa_error`` that of kappa
+    relative to it. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular values
+    of a factor and "extremes" for `extremal_eigenvalues.extreme_conditioning`: the effective rank,
+    the eigenvalues and a ``lambda_min`` below the floor are then None.
     """
 
     n: int
@@ -122,8 +121,7 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
     with _threadpools().limit(limits=1 if n < ONE_THREAD_BELOW else None, user_api="blas"):
         double = k.astype(np.float64, copy=False)
         eigenvalues = scipy.linalg.eigvalsh(double, check_finite=False)[::-1]
-    _require_range(eigenvalues)
-    largest, smallest = float(eigenvalues[0]), float(eigenvalues[-1])
+    largest, smallest = eigenvalues[[0, -1]].tolist()
     if smallest < -np.sqrt(eps) * abs(largest):
         raise KernelError(
             f"the smallest eigenvalue is {smallest:.3e} beside a largest of {largest:.3e}; "
@@ -152,13 +150,11 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     _check_matrix(f)
     n, p = f.shape
     singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
-    eigenvalues = np.zeros(n)
-    with np.errstate(over="ignore"):  # an overflow is an error below
+    error = growth(n, p) * EPS * singular[0]  # of a σ
+    with np.errstate(over="ignore"):  # an overflow is an error of the summary
         floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
-        eigenvalues[: len(singular)] = singular**2
-    _require_range(eigenvalues)
-    error = growth(n, p) * EPS * float(singular[0])  # of a σ
-    errors = [2 * sigma * error + error**2 for sigma in map(float, (singular[0], singular[-1]))]
+        eigenvalues = np.pad(singular**2, (0, n - len(singular)))
+        errors = (2 * singular[[0, -1]] * error + error**2).tolist()
     largest = float(eigenvalues[0]), errors[0]
     smallest = float(eigenvalues[-1]), errors[1] if p >= n else 0.0
     return summary(n, largest, smallest, floor, f.dtype, method="factor", eigenvalues=eigenvalues)
@@ -178,9 +174,11 @@ def summary(
     """Return the conditioning from all eigenvalues (n,) or, with the ``rank``, the extreme ones.
 
     Without ``eigenvalues``, ``smallest`` is the smallest above the floor. ``dtype`` is the
-    kernel's. Raises `KernelError` if the largest eigenvalue is not positive.
+    kernel's. Raises `KernelError` if the largest eigenvalue is not positive and finite.
     """
-    if not largest[0] > 0:
+    if not math.isfinite(largest[0]):
+        raise KernelError("the kernel's largest eigenvalue leaves float64's range; scale the data")
+    if largest[0] <= 0:
         raise KernelError(ZERO_KERNEL)
     smallest_above, effective_rank = smallest[0], None
     if eigenvalues is not None:
@@ -208,11 +206,6 @@ def summary(
         reduced_precision=bool(np.finfo(dtype).eps > EPS),
         eigenvalues=eigenvalues,
     )
-
-
-def _require_range(eigenvalues: NDArray[np.float64]) -> None:
-    if not np.isfinite(eigenvalues).all():
-        raise KernelError("the kernel's largest eigenvalue leaves float64's range; scale the data")
 
 
 def growth(*sizes: int) -> int:
