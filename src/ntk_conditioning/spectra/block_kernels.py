@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ def draw_blocks(
 ) -> list[NDArray[np.intp]]:
     """Return the rows of ``count`` disjoint random blocks of ``size`` out of ``n``.
 
-    Each has its rows in ascending order, as liu2023relu's condition numbers are taken.
-    ``size="all"`` makes one block of the whole dataset, and ``count="all"`` as many whole blocks as
-    fit: the ``n % size`` samples left over are in none. Raises `UserError` for more than fit.
+    Their rows ascend, as liu2023relu's condition numbers are taken. ``size="all"`` makes one block
+    of the whole dataset, and ``count="all"`` as many whole blocks as fit: the ``n % size`` samples
+    left over are in none. Raises `UserError` for more than fit.
 
     >>> blocks = draw_blocks(7, size=3, count="all", generator=np.random.default_rng(0))
     >>> len(blocks), len(set(np.concatenate(blocks).tolist()))
@@ -68,23 +68,18 @@ class MemoryBudget:
     threads: int = 1
     remedy: str = "take fewer samples, or find a larger machine"
 
-    def is_small(self, n: int) -> bool:
-        """Return whether the whole spectrum of a kernel of ``n`` samples is computed."""
-        return n < self.full_spectrum_below
-
 
 class BlockKernel(ABC):
     """A kernel of one network, to be conditioned on blocks of samples.
 
-    ``itemsize`` are the bytes of an entry, ``row_bytes`` those of a sample's features and gradient.
-    Of a linear network no kernel is formed: its factor has twice the digits.
+    ``itemsize`` are the bytes of an entry, ``row_bytes`` those of a sample's features and gradient;
+    ``copies`` of a large kernel are in memory. Of a linear network no kernel is formed: its factor
+    has twice the digits.
     """
 
-    def __init__(
-        self, budget: MemoryBudget, *, is_linear: bool, itemsize: int = 8, row_bytes: int = 0
-    ) -> None:
-        self.budget, self.is_linear = budget, is_linear
-        self.itemsize, self._row_bytes = itemsize, row_bytes
+    budget: MemoryBudget
+    is_linear: bool
+    itemsize, row_bytes, copies = 8, 0, 1
 
     @abstractmethod
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
@@ -97,8 +92,8 @@ class BlockKernel(ABC):
 
         Raises `NotEnoughMemoryError` if the first does not fit; the others have its size.
         """
-        self.require_memory(len(blocks[0]))
-        at_once = self.budget.threads if self.budget.is_small(len(blocks[0])) else 1
+        self.require_memory(n := len(blocks[0]))
+        at_once = self.budget.threads if n < self.budget.full_spectrum_below else 1
         if min(at_once, len(blocks)) == 1:
             return [self.conditioning(x[block]) for block in blocks]
         # Small blocks are computed side by side, each by one thread: threads that share a small
@@ -111,18 +106,17 @@ class BlockKernel(ABC):
 
     def needed(self, n: int) -> int:
         """Return the bytes for conditioning kernels of ``n`` samples."""
-        # LAPACK copies the kernel, and in float64.
-        small = self.budget.threads * (2 if self.itemsize == 8 else 5)
-        copies = small if self.budget.is_small(n) else 1
-        return kernel_bytes(n, itemsize=self.itemsize, row_bytes=self._row_bytes, copies=copies)
+        copies = self.copies
+        if n < self.budget.full_spectrum_below:  # LAPACK copies the kernel, and in float64
+            copies = self.budget.threads * (2 if self.itemsize == 8 else 5)
+        return kernel_bytes(n, itemsize=self.itemsize, row_bytes=self.row_bytes, copies=copies)
 
     def require_memory(self, n: int) -> None:
         """Raise `NotEnoughMemoryError` if ``n`` samples do not fit, naming what does."""
         available, needed = self.budget.available, self.needed(n)
         if self.is_linear or needed <= available:
             return
-        sizes = range(1, n + 1)
-        most = bisect_left(sizes, True, key=lambda m: self.needed(m) > available)
+        most = bisect_right(range(1, n + 1), available, key=self.needed)
         raise NotEnoughMemoryError(
             f"a kernel of {n} samples in float{8 * self.itemsize} needs {needed / GB:.1f} GB and "
             f"{available / GB:.1f} GB are available; at most {most} samples fit: "
@@ -131,7 +125,7 @@ class BlockKernel(ABC):
 
     def _solved(self, k: NDArray[np.float64] | Tensor, entry_error: float = 0.0) -> Conditioning:
         """Return the conditioning of a kernel by the method that suits its size."""
-        if not self.budget.is_small(len(k)):
+        if len(k) >= self.budget.full_spectrum_below:
             return extreme_conditioning(k, entry_error=entry_error, overwrite=True)
         whole = k if isinstance(k, np.ndarray) else k.numpy(force=True)
         return conditioning(whole, entry_error=entry_error)

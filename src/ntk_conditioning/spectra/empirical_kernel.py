@@ -19,19 +19,16 @@ class EmpiricalKernel(BlockKernel):
     """A kernel of a network of finite width, in the network's precision and on its device."""
 
     def __init__(self, mlp: MLP, name: EmpiricalName, budget: MemoryBudget) -> None:
+        self.budget, self.is_linear = budget, is_linear(mlp)
         self._mlp, embeds = mlp, name == "empirical_nngp"
         self._kernel = empirical.nngp if embeds else empirical.ntk
         # Numbers that a sample is turned into: its embedding, or its gradient's factors.
         numbers = mlp.dim + mlp.width * (1 if embeds else 2 * mlp.depth)
-        sizes = {"itemsize": mlp.dtype.itemsize, "row_bytes": mlp.dtype.itemsize * numbers}
-        super().__init__(budget, is_linear=is_linear(mlp), **sizes)
+        self.itemsize, self.row_bytes = mlp.dtype.itemsize, mlp.dtype.itemsize * numbers
+        self.copies = 1 if mlp.device.type == "cpu" else 2  # with Cholesky's factor
         if self.is_linear:
             with full_precision():
                 self._map = linear_embedding_map(mlp) if embeds else linear_map(mlp)
-
-    def needed(self, n: int) -> int:
-        factored = self._mlp.device.type != "cpu" and not self.budget.is_small(n)
-        return super().needed(n) + factored * n * n * self.itemsize  # Cholesky's factor
 
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
         samples = torch.from_numpy(block).to(dtype=self._mlp.dtype, device=self._mlp.device)

@@ -19,7 +19,7 @@ class InfiniteKernel(BlockKernel):
     def __init__(
         self, activation: Activation, depth: int, name: InfiniteName, budget: MemoryBudget
     ) -> None:
-        super().__init__(budget, is_linear=depth == 0 or activation.negative_slope == 1)
+        self.budget, self.is_linear = budget, depth == 0 or activation.negative_slope == 1
         self._activation, self._depth, self._is_ntk = activation, depth, name == "infinite_ntk"
 
     def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
