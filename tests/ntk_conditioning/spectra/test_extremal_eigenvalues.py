@@ -10,10 +10,9 @@ from ntk_conditioning import memory
 from ntk_conditioning.angles.pairs import upper_tiles
 from ntk_conditioning.kernels import empirical
 from ntk_conditioning.spectra import condition_numbers as spectra
-from ntk_conditioning.spectra import extremal_eigenvalues, factorisations
+from ntk_conditioning.spectra import extremal_eigenvalues
 from ntk_conditioning.spectra.condition_numbers import EPS, KernelError, conditioning
-from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from ntk_conditioning.spectra.factorisations import DeviceMatrix
+from ntk_conditioning.spectra.extremal_eigenvalues import DeviceMatrix, extreme_conditioning
 from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.references import exact_extremes, kernel
 
@@ -207,7 +206,7 @@ def test_a_kernel_is_untouched_unless_it_may_be_overwritten(layout, rank):
 @pytest.mark.parametrize("rank", [600, 300])
 def test_nothing_of_the_kernels_size_is_allocated_by_small_tiles(monkeypatch, rank):
     # At 600 samples the usual tiles would hold all of the kernel.
-    for module in (factorisations, spectra):
+    for module in (extremal_eigenvalues, spectra):
         monkeypatch.setattr(module, "upper_tiles", lambda n, _: upper_tiles(n, 64))
     k = of_rank(600, rank)
     agreeing(extreme_conditioning, k)
