@@ -4,8 +4,8 @@
 Within a residual |K v - λ v| of λ lies an eigenvalue of K (Parlett 1998, "The Symmetric Eigenvalue
 Problem", Theorem 4.5.1); that it is the extreme one rests on the random start.
 
-If Cholesky's method fails, or λ_min is not above the resolution floor τ, the factors L D L^T of
-K - τ I tell how many eigenvalues are above τ: as many as D has above 0 (Sylvester's law).
+Where Cholesky's method fails, λ_min is not above the resolution floor, or eigenvalues crowd so that
+Lanczos fails, the whole spectrum is computed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from ntk_conditioning import memory
 from ntk_conditioning.angles.pairs import upper_tiles
 from ntk_conditioning.spectra.condition_numbers import (
-    ZERO_KERNEL,
     Conditioning,
     KernelError,
     check_kernel,
@@ -56,9 +55,9 @@ def extreme_conditioning(
 
     Arguments are those of `condition_numbers.conditioning`, but ``k`` may be a tensor: on a GPU it
     is factored there, beside ``k``, which is taken to be symmetric. ``eigenvalues`` and
-    ``effective_rank`` of the result are None, and so is ``lambda_min`` if the rank is not full.
-    With ``overwrite``, a ``k`` in the host's memory is destroyed; without, it is copied. If
-    eigenvalues crowd, so that Lanczos fails, a warning is logged and all of them are computed.
+    ``effective_rank`` of the result are None. With ``overwrite``, a ``k`` in the host's memory is
+    destroyed; without, it is copied. Without full rank, or if Lanczos fails, all eigenvalues are
+    computed on the host, and the result is that of `condition_numbers.conditioning`.
 
     Raises:
         KernelError, UnresolvedError: as `condition_numbers.conditioning`.
@@ -84,61 +83,26 @@ def extreme_conditioning(
 
 
 def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) -> Conditioning:
+    n, dtype, norm = matrix.n, matrix.diagonal.dtype, matrix.frobenius()
     try:
-        return _from_extremes(matrix, entry_error)
+        if matrix.factor():
+            eps = float(np.finfo(dtype).eps)
+            lambda_max, top = _largest(matrix.multiply, n)
+            floor = resolution_floor(n, lambda_max, max(eps, entry_error))
+            inverse, bottom = _largest(matrix.solve, n)
+            if (lambda_min := 1 / inverse) > floor:
+                # |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|
+                off = n * eps / 2 * norm + entries_move(n, lambda_max, entry_error)
+                largest, smallest = (
+                    (value, float(np.linalg.norm(matrix.multiply(v) - value * v)) + off)
+                    for value, v in ((lambda_max, top), (lambda_min, bottom))
+                )
+                return summary(n, largest, smallest, floor, dtype, method="extremes", rank=n)
     except ArpackNoConvergence:
-        _log.warning(
-            "n = %d: extreme eigenvalues are too close for Lanczos; solving for all of them",
-            matrix.n,
-        )
-        return conditioning(matrix.on_host().whole(), entry_error=entry_error)
-
-
-def _from_extremes(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float) -> Conditioning:
-    n, diagonal = matrix.n, matrix.diagonal
-    eps = float(np.finfo(diagonal.dtype).eps)
-    if diagonal.min() < 0:
-        raise KernelError(f"the kernel has {diagonal.min():.3e} on its diagonal, a square")
-    if not diagonal.any():
-        if matrix.frobenius():
-            raise KernelError("the kernel has a zero diagonal and other entries; it is indefinite")
-        raise KernelError(ZERO_KERNEL)
-    lambda_max, top = _largest(matrix.multiply, n)
-    # Of a residual: |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|.
-    off = n * eps / 2 * matrix.frobenius() + entries_move(n, lambda_max, entry_error)
-    largest = lambda_max, _residual(matrix.multiply, lambda_max, top) + off
-    floor = resolution_floor(n, lambda_max, max(eps, entry_error))
-    rank, smallest = 0, 0.0
-    if matrix.factor():
-        inverse, bottom = _largest(matrix.solve, n)
-        rank, smallest = n, 1 / inverse
-    if smallest <= floor:
-        matrix = matrix.on_host()
-        if not matrix.factor(np.sqrt(eps) * lambda_max):
-            raise KernelError(
-                f"the kernel has an eigenvalue below {-np.sqrt(eps) * lambda_max:.3e}; "
-                "a kernel has none below zero"
-            )
-        rank, smallest, bottom = _smallest_above(matrix, floor)
-    above = smallest, _residual(matrix.multiply, smallest, bottom) + off
-    return summary(n, largest, above, floor, diagonal.dtype, method="extremes", rank=rank)
-
-
-def _smallest_above(matrix: InMemoryMatrix, floor: float) -> tuple[int, float, Vector]:
-    """Return how many eigenvalues are above the floor, and the smallest of them with its vector.
-
-    It is found roughly first, and then from a shift in the middle between the floor and it.
-    """
-    shift = floor * (1 + 4 * float(np.finfo(np.float64).eps))  # one that equals the floor is below
-    rank = matrix.factor_shifted(shift)
-    inverse, _ = _largest(matrix.solve_shifted, matrix.n)
-    middle = (shift + 1 / inverse) / 2
-    if middle > shift and matrix.factor_shifted(middle) == rank:
-        shift = middle
-    else:
-        matrix.factor_shifted(shift)
-    inverse, vector = _largest(matrix.solve_shifted, matrix.n)
-    return rank, shift + 1 / inverse, vector
+        message = "n = %d: extreme eigenvalues are too close for Lanczos; solving for all of them"
+        _log.warning(message, n)
+    memory.require(matrix.host_bytes, f"the whole spectrum of a kernel of {n} samples")
+    return conditioning(matrix.whole(), entry_error=entry_error)
 
 
 def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
@@ -155,10 +119,6 @@ def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
     return float(values[0]), vector / np.linalg.norm(vector)
 
 
-def _residual(operator: Operator, value: float, v: Vector) -> float:
-    return float(np.linalg.norm(operator(v) - value * v))
-
-
 class InMemoryMatrix:
     """A symmetric matrix K in memory, of which the lower triangle becomes a factor in its place.
 
@@ -172,7 +132,7 @@ class InMemoryMatrix:
         self.n = len(self._a)
         self.diagonal = self._a.diagonal().copy()
         self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
-        self._factored = False
+        self.host_bytes = 8 * self.n**2  # of a solver's copy
 
     def multiply(self, v: Vector) -> Vector:
         """Return K v, from the upper triangle."""
@@ -186,9 +146,8 @@ class InMemoryMatrix:
         """Return the Frobenius norm of K, before it is factored."""
         return float(np.linalg.norm(self._a))
 
-    def factor(self, shift: float = 0.0) -> bool:
-        """Put Cholesky's factor of K + shift I into the lower triangle, if there is one."""
-        self._restore(shift)
+    def factor(self) -> bool:
+        """Put Cholesky's factor into the lower triangle, if there is one."""
         (potrf,) = get_lapack_funcs(("potrf",), (self._a,))
         _, info = potrf(self._a, lower=1, clean=0, overwrite_a=1)
         return bool(info == 0)
@@ -199,44 +158,13 @@ class InMemoryMatrix:
         whole = self._trsv(self._a, half, lower=1, trans=1, overwrite_x=1)
         return np.asarray(whole, dtype=np.float64)
 
-    def factor_shifted(self, shift: float) -> int:
-        """Put L D L^T of K - shift I into the lower triangle; return its positive eigenvalues.
-
-        Pivots of D are numbers, or 2 × 2 with one eigenvalue of either sign.
-        """
-        self._restore(-shift)
-        sytrf, sytrf_lwork = get_lapack_funcs(("sytrf", "sytrf_lwork"), (self._a,))
-        size, _ = sytrf_lwork(self.n, lower=1)
-        _, self._pivots, _ = sytrf(self._a, lower=1, lwork=int(size), overwrite_a=1)
-        single = self._pivots > 0
-        positive = np.count_nonzero(self._a.diagonal()[single] > 0)
-        return int(positive + np.count_nonzero(~single) // 2)
-
-    def solve_shifted(self, v: Vector) -> Vector:
-        """Return (K - shift I)^-1 v, after `factor_shifted`."""
-        (sytrs,) = get_lapack_funcs(("sytrs",), (self._a,))
-        x, _ = sytrs(self._a, self._pivots, v.astype(self._a.dtype)[:, None], lower=1)
-        return np.asarray(x[:, 0], dtype=np.float64)
-
     def whole(self) -> NDArray[Any]:
-        """Return K, in its place.
-
-        Raises `NotEnoughMemoryError` if memory does not hold the copy that a solver takes.
-        """
-        memory.require(8 * self.n**2, f"the whole spectrum of a kernel of {self.n} samples")
-        self._restore(0.0)
-        return self._a
-
-    def on_host(self) -> InMemoryMatrix:
-        return self
-
-    def _restore(self, shift: float) -> None:
-        """Put K + shift I into the lower triangle and the diagonal."""
-        for r, c in upper_tiles(self.n, 1024) if self._factored else ():
+        """Return K, in its place."""
+        for r, c in upper_tiles(self.n, 1024):
             tile = np.triu(self._a[r, c], 1) if r == c else self._a[r, c]
             self._a[c, r] = tile + tile.T if r == c else tile.T
-        np.fill_diagonal(self._a, self.diagonal + self._a.dtype.type(shift))
-        self._factored = True
+        np.fill_diagonal(self._a, self.diagonal)
+        return self._a
 
 
 class DeviceMatrix:
@@ -248,6 +176,7 @@ class DeviceMatrix:
     def __init__(self, k: Tensor) -> None:
         self._k, self.n = k, len(k)
         self.diagonal: NDArray[Any] = k.diagonal().numpy(force=True)
+        self.host_bytes = k.nbytes + 8 * self.n**2
 
     def multiply(self, v: Vector) -> Vector:
         return self._to_host(self._k @ self._k.new_tensor(v))
@@ -267,11 +196,9 @@ class DeviceMatrix:
         half = solve_triangular(self._root, self._k.new_tensor(v)[:, None], upper=False)
         return self._to_host(solve_triangular(self._root.mT, half, upper=True)[:, 0])
 
-    def on_host(self) -> InMemoryMatrix:
-        """Return K in the host's memory; raises `NotEnoughMemoryError` if that does not hold it."""
-        what = f"a kernel of {self.n} samples without full rank, or with close eigenvalues,"
-        memory.require(self._k.nbytes, what)
-        return InMemoryMatrix(self._k.numpy(force=True), overwrite=self._k.is_cuda)
+    def whole(self) -> NDArray[Any]:
+        whole: NDArray[Any] = self._k.numpy(force=True)
+        return whole
 
     @staticmethod
     def _to_host(v: Tensor) -> Vector:

@@ -39,6 +39,9 @@ ALL = pytest.mark.parametrize("condition", [conditioning, extreme_conditioning, 
 def agreeing(condition, k, **options):
     """Require the numbers of the whole spectrum, as far as their own bounds allow; return both."""
     found, whole = condition(k, **options), conditioning(k, **options)
+    if whole.numerical_rank < len(k):
+        assert found == whole
+        return found, whole
     for name in ("n", "dtype", "reduced_precision", "numerical_rank"):
         assert getattr(found, name) == getattr(whole, name)
     allowed = found.lambda_max_error + whole.lambda_max_error
@@ -47,9 +50,6 @@ def agreeing(condition, k, **options):
     assert found.resolution_floor == pytest.approx(whole.resolution_floor, abs=0, rel=rel)
     assert (found.method, found.eigenvalues, found.effective_rank) == ("extremes", None, None)
     assert (found.kappa is None) == (whole.kappa is None)
-    if found.numerical_rank < found.n:
-        assert found.kappa is found.lambda_min is found.lambda_min_error is None
-        return found, whole
     allowed = found.lambda_min_error + whole.lambda_min_error
     assert found.lambda_min == pytest.approx(whole.lambda_min, rel=0, abs=allowed)
     assert (found.kappa is None) == (found.kappa_error is None)
@@ -104,9 +104,9 @@ def test_lambda_min_counts_only_above_the_floor(condition, times_floor):
     assert condition(k).kappa is not None
     for size in (2, 30):  # at the floor itself
         found = condition(np.diag([1.0] * (size - 1) + [size * EPS]))
-        assert (found.numerical_rank, found.kappa, found.lambda_min) == (size - 1, None, None)
+        assert (found.numerical_rank, found.kappa) == (size - 1, None)
         assert found.kappa_nonzero == pytest.approx(1, rel=1e-6)
-    with pytest.raises(KernelError, match=r"an eigenvalue below -.*none below zero"):
+    with pytest.raises(KernelError, match=r"smallest eigenvalue is -.*none below zero"):
         condition(kernel(np.r_[np.linspace(1, 2, 20), -0.1]))
 
 
@@ -176,16 +176,6 @@ def test_special_kernels_agree_with_the_whole_spectrum(name, condition):
         assert found.kappa_error < 3 * 900 * EPS * found.kappa
 
 
-@pytest.mark.parametrize("n", [50, 300])
-def test_a_spectrum_that_crosses_the_floor_is_counted(n):
-    """The inertia moves by those eigenvalues that are a few roundings from the floor."""
-    k = kernel(np.geomspace(1, 1e-20, n))
-    found, whole = extreme_conditioning(k), conditioning(k)
-    near = np.abs(whole.eigenvalues / whole.resolution_floor - 1) < 4 / n
-    assert abs(found.numerical_rank - whole.numerical_rank) <= near.sum()
-    assert (found.kappa, found.lambda_min) == (None, None)
-
-
 @pytest.mark.parametrize("layout", ["C", "Fortran", "every second"])
 @pytest.mark.parametrize("rank", [60, 7])
 def test_a_kernel_is_untouched_unless_it_may_be_overwritten(layout, rank):
@@ -203,13 +193,12 @@ def test_a_kernel_is_untouched_unless_it_may_be_overwritten(layout, rank):
     assert extreme_conditioning(torch.from_numpy(arranged()), overwrite=True) == expected
 
 
-@pytest.mark.parametrize("rank", [600, 300])
-def test_nothing_of_the_kernels_size_is_allocated_by_small_tiles(monkeypatch, rank):
+def test_nothing_of_the_kernels_size_is_allocated_by_small_tiles(monkeypatch):
     # At 600 samples the usual tiles would hold all of the kernel.
     for module in (extremal_eigenvalues, spectra):
         monkeypatch.setattr(module, "upper_tiles", lambda n, _: upper_tiles(n, 64))
-    k = of_rank(600, rank)
-    agreeing(extreme_conditioning, k)
+    k = of_rank(600, 600)
+    agreeing(extreme_conditioning, of_rank(600, 300))
     peaks = []
     for overwrite in (False, True):
         tracemalloc.start()
@@ -224,7 +213,6 @@ CLOSE = np.geomspace(1e-14, 1e-3, 200)
 CROWDED = {  # where Lanczos cannot tell eigenvectors apart
     "smallest": np.diag(1 + np.geomspace(1e-12, 1e6, 300)),
     "largest": kernel(np.r_[np.geomspace(1, 1e3, 100), 1e6 * (1 - CLOSE)]),
-    "above the floor": kernel(np.r_[np.zeros(50), 1 + CLOSE, np.geomspace(2, 1e6, 50)]),
 }
 SINGLE = CROWDED["largest"].astype(np.float32)
 
@@ -239,15 +227,12 @@ def test_crowded_eigenvalues_are_found_by_the_whole_spectrum(k, condition, caplo
 
 
 @pytest.mark.parametrize(
-    ("condition", "k", "refusal"),
-    [
-        (on_torch, of_rank(23, 11), "a kernel of 23 samples without full rank"),
-        (extreme_conditioning, SINGLE, "the whole spectrum of a kernel of 300"),
-    ],
+    ("condition", "k", "numbers"),
+    [(on_torch, of_rank(23, 11), 2), (extreme_conditioning, SINGLE, 1)],  # kept, and of a solver
 )
-def test_what_the_host_must_hold_in_float64_must_be_available(condition, k, refusal, monkeypatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * k.size)
+def test_what_the_host_must_hold_in_float64_must_be_available(condition, k, numbers, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * numbers * k.size)
     assert condition(k).numerical_rank == conditioning(k).numerical_rank
-    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * k.size - 1)
-    with pytest.raises(memory.NotEnoughMemoryError, match=f"^{refusal}"):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * numbers * k.size - 1)
+    with pytest.raises(memory.NotEnoughMemoryError, match=r"^the whole spectrum of a kernel of"):
         condition(k)
