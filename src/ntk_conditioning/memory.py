@@ -12,11 +12,11 @@ GB = 10**9
 VECTORS = 32
 # What a process with its libraries takes before it has any data.
 PROCESS = 3 * 10**8
-# Of Linux's control groups, versions 2 and 1: the files of limit and usage, and the name of the
-# used pages that are freed on demand.
+# Of Linux's control groups, versions 2 and 1: the controller, the files of limit and usage, and the
+# name of the used pages that are freed on demand.
 _VERSIONS = (
-    ("memory.max", "memory.current", "inactive_file"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ("", "memory.max", "memory.current", "inactive_file"),
+    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 
 
@@ -47,8 +47,18 @@ def require(needed: int, what: str, remedy: str = "take fewer samples") -> None:
 
 
 def _left_by_control_groups(root: Path) -> Iterator[int]:
-    for folder in _control_groups(root):
-        for limit_file, used_file, freeable in _VERSIONS:
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    for controller, limit_file, used_file, freeable in _VERSIONS:
+        top = root / "sys/fs/cgroup" / controller
+        folders = [top]  # where a container mounts its own group
+        for _, controllers, name in (line.split(":", 2) for line in lines):
+            group = PurePosixPath(name)
+            # with ".." it is in none that this container sees
+            if controller in controllers.split(",") and ".." not in group.parts:
+                folders += [top / path.relative_to("/") for path in (group, *group.parents)]
+        for folder in folders:
             try:
                 limit, used = (int((folder / name).read_text()) for name in (limit_file, used_file))
             except (OSError, ValueError):  # no such group, or "max": no limit
@@ -56,20 +66,6 @@ def _left_by_control_groups(root: Path) -> Iterator[int]:
             with suppress(OSError):
                 used -= _numbers(folder / "memory.stat").get(freeable, 0)
             yield limit - max(0, used)
-
-
-def _control_groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's control groups, and of those around them."""
-    tops = {"": root / "sys/fs/cgroup", "memory": root / "sys/fs/cgroup/memory"}
-    yield from tops.values()  # where a container mounts its own group
-    with suppress(OSError):
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, name = line.split(":", 2)
-            group = PurePosixPath(name)
-            if ".." not in group.parts:  # else it is in none that this container sees
-                for controller in tops.keys() & {*controllers.split(",")}:
-                    parents = (group, *group.parents)
-                    yield from (tops[controller] / path.relative_to("/") for path in parents)
 
 
 def _numbers(file: Path) -> dict[str, int]:
