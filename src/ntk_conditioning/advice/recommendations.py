@@ -53,8 +53,7 @@ class Advice:
 
     ``predictions`` are of kernels of infinite width after it, by activation (with its ``phase``)
     and depth: ``kappa``, with ``kappa_error``, on a block, missing where it is not resolved; and
-    ``kappa_of_all`` different samples, kappa times how the laws of random matrices let it grow
-    with their number.
+    ``kappa_of_all`` different samples, kappa times how the laws of random matrices let it grow.
 
     ``networks`` are random ones on a small block, by activation, depth and width: ``kappa``, a
     geometric mean, from ``low`` to ``high``, its ``excess`` over infinite width, and ``trusted``,
@@ -150,8 +149,8 @@ def _predictions(
         function = functions[measured["depth"]]
         law = everything.law(function)
         low = min(law.low, function(np.array([closest])).item())
-        names = ("activation", "depth", "kappa", "kappa_error", "kappa_of_all")
-        row = {name: measured.get(name) for name in names} | {"phase": phase(sigma)}
+        row = {name: measured[name] for name in ("activation", "depth", "kappa", "kappa_error")}
+        row |= {"kappa_of_all": None, "phase": phase(sigma)}
         if row["kappa"] and measured["law_kappa"] and low > 0:
             row["kappa_of_all"] = row["kappa"] * (law.largest / low) / measured["law_kappa"]
         rows.append(row)
@@ -167,37 +166,31 @@ def _finite(samples: Array, seed: int, kind: tuple[Activation, int]) -> list[tup
     if limit is None:
         return []
     size: Any = {"depth": depth, "activation": sigma, "networks": NETWORKS}
-    logs = {}
+    rows = []
     for width in WIDTHS:
         rng = generator(seed, "init", depth)
-        kappas = spread(sampled_ntks(samples, **size, width=width, generator=rng))
-        if kappas["resolved"] == NETWORKS:
-            logs[width] = [math.exp(kappas[name]) for name in ("mean", "low", "high")]
-    trusted = _trusted([(width, kappa / limit) for width, (kappa, _, _) in logs.items()])
-    return [
-        (sigma.name, depth, width, kappa, low, high, kappa / limit, trusted)
-        for width, (kappa, low, high) in logs.items()
-    ]
+        logs = spread(sampled_ntks(samples, **size, width=width, generator=rng))
+        if logs["resolved"] == NETWORKS:
+            kappa, low, high = (math.exp(logs[name]) for name in ("mean", "low", "high"))
+            rows.append((sigma.name, depth, width, kappa, low, high, kappa / limit))
+    trusted = _trusted(*(excess for *_, excess in rows)) if len(rows) == len(WIDTHS) else None
+    return [(*row, trusted) for row in rows]
 
 
-def _trusted(excesses: Sequence[tuple[int, float]]) -> int | None:
-    """Return the width, of the drawn ones or above, from which on the excess is trusted, if known.
+def _trusted(narrow: float, wide: float) -> int | None:
+    """Return the width from which on the excess is trusted, if known, by those of both `WIDTHS`.
 
-    ln excess is taken to fall as a power of the width.
+    ln excess is taken to fall as a power of the width. No width is below those that are drawn.
 
-    >>> _trusted([(128, 1.003), (512, 1.009)]), _trusted([(128, 1.5), (512, 0.95)])
-    (128, 512)
-    >>> _trusted([(128, 2.0), (512, 1.5)]), _trusted([(128, 1.5), (512, 2.0)])
-    (2398, None)
+    >>> _trusted(1.003, 1.009), _trusted(1.5, 0.95), _trusted(2.0, 1.5), _trusted(1.5, 2.0)
+    (128, 512, 2398, None)
     """
-    if len(excesses) < 2:
-        return None
-    limit = math.log(TRUSTED)
-    (narrow, more), (wide, less) = ((width, math.log(excess)) for width, excess in excesses)
+    least, most = WIDTHS
+    more, less, limit = math.log(narrow), math.log(wide), math.log(TRUSTED)
     if max(abs(more), abs(less)) <= limit:
-        return narrow
+        return least
     if more > less > 0:
-        power = math.log(more / less) / math.log(wide / narrow)
-        at = max(narrow, wide * (less / limit) ** (1 / power))
+        power = math.log(more / less) / math.log(most / least)
+        at = max(least, most * (less / limit) ** (1 / power))
         return math.ceil(at) if at < WIDEST else None
-    return wide if abs(less) <= limit else None
+    return most if abs(less) <= limit else None
