@@ -42,31 +42,30 @@ def summarize(spectra: pa.Table) -> pa.Table:
     frame = spectra.select(NEEDED).to_pandas()
     kappa = as_infinite(frame["kappa"])
     frame = frame.assign(kappa=kappa, logarithm=np.log(kappa), resolved=np.isfinite(kappa))
-    keyed = frame.groupby(KEYS, dropna=False)
     means = frame.groupby([*KEYS, "seed"], dropna=False)["kappa"].mean()  # over blocks
     of_seeds = means.groupby(KEYS, dropna=False)
-    statistics = (
-        keyed[["width", "n", "d"]]
-        .first()
-        .assign(
-            seeds=of_seeds.size(),
-            blocks=keyed.size(),
-            resolved=keyed["resolved"].sum(),
-            kappa_geometric_mean=np.exp(keyed["logarithm"].mean()),
-            kappa_seed_min=of_seeds.min(),
-            kappa_seed_max=of_seeds.max(),
-            kappa_nonzero_mean=keyed["kappa_nonzero"].mean(),
-            effective_rank_mean=keyed["effective_rank"].mean(skipna=False),
-            **{
-                f"kappa_{each}": keyed["kappa"].agg(each)
-                for each in ("mean", "median", "min", "max")
-            },
-            kappa_error_max=keyed["kappa_error"].max(),  # of those that there are
-            **{f"numerical_rank_{end}": keyed["numerical_rank"].agg(end) for end in ("min", "max")},
-        )
+    table = frame.groupby(KEYS, dropna=False).agg(
+        width=("width", "first"),
+        n=("n", "first"),
+        d=("d", "first"),
+        seeds=("seed", "nunique"),
+        blocks=("block", "size"),
+        resolved=("resolved", "sum"),
+        kappa_mean=("kappa", "mean"),
+        kappa_geometric_mean=("logarithm", "mean"),
+        kappa_median=("kappa", "median"),
+        kappa_min=("kappa", "min"),
+        kappa_max=("kappa", "max"),
+        kappa_error_max=("kappa_error", "max"),  # of those that there are
+        kappa_nonzero_mean=("kappa_nonzero", "mean"),
+        numerical_rank_min=("numerical_rank", "min"),
+        numerical_rank_max=("numerical_rank", "max"),
+        effective_rank_mean=("effective_rank", lambda ranks: ranks.mean(skipna=False)),
     )
-    table = statistics.reset_index().replace(np.inf, np.nan)
-    return pa.Table.from_pandas(table, tables.get("conditioning").schema, preserve_index=False)
+    table["kappa_geometric_mean"] = np.exp(table["kappa_geometric_mean"])
+    table = table.assign(kappa_seed_min=of_seeds.min(), kappa_seed_max=of_seeds.max())
+    finite = table.reset_index().replace(np.inf, np.nan)
+    return pa.Table.from_pandas(finite, tables.get("conditioning").schema, preserve_index=False)
 
 
 def reach(kappa: ArrayLike, error: ArrayLike, *, tolerance: float) -> float:
