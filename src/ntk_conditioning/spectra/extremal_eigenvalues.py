@@ -83,21 +83,20 @@ def extreme_conditioning(
 
 
 def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) -> Conditioning:
-    n, dtype, norm = matrix.n, matrix.diagonal.dtype, matrix.frobenius()
+    n, eps = matrix.n, float(np.finfo(matrix.dtype).eps)
     try:
         if matrix.factor():
-            eps = float(np.finfo(dtype).eps)
             lambda_max, top = _largest(matrix.multiply, n)
             floor = resolution_floor(n, lambda_max, max(eps, entry_error))
             inverse, bottom = _largest(matrix.solve, n)
             if (lambda_min := 1 / inverse) > floor:
                 # |fl(Kv) - Kv| <= γ_n |K||v|, and the Frobenius norm bounds that of |K|
-                off = n * eps / 2 * norm + entries_move(n, lambda_max, entry_error)
+                off = n * eps / 2 * matrix.norm + entries_move(n, lambda_max, entry_error)
                 largest, smallest = (
                     (value, float(np.linalg.norm(matrix.multiply(v) - value * v)) + off)
                     for value, v in ((lambda_max, top), (lambda_min, bottom))
                 )
-                return summary(n, largest, smallest, floor, dtype, method="extremes", rank=n)
+                return summary(n, largest, smallest, floor, matrix.dtype, method="extremes", rank=n)
     except ArpackNoConvergence:
         message = "n = %d: extreme eigenvalues are too close for Lanczos; solving for all of them"
         _log.warning(message, n)
@@ -120,31 +119,27 @@ def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
 
 
 class InMemoryMatrix:
-    """A symmetric matrix K in memory, of which the lower triangle becomes a factor in its place.
+    """A symmetric matrix K in memory: of its lower triangle Cholesky's factor takes the place.
 
-    The upper triangle stays K's; its diagonal is kept apart.
+    The upper triangle stays K's; its diagonal is kept apart. ``norm`` is Frobenius'.
     """
 
     def __init__(self, k: NDArray[Any], *, overwrite: bool) -> None:
         # K is its own transpose, so that either order in memory is LAPACK's column-major one.
         columns = k if k.flags.f_contiguous else k.T
         self._a = np.array(columns, order="F", copy=None if overwrite else True)
-        self.n = len(self._a)
-        self.diagonal = self._a.diagonal().copy()
+        self.n, self.dtype, self._diagonal = len(k), k.dtype, self._a.diagonal().copy()
+        self.norm = float(np.linalg.norm(self._a))
+        self.host_bytes = 8 * k.size  # of a solver's copy
         self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
-        self.host_bytes = 8 * self.n**2  # of a solver's copy
 
     def multiply(self, v: Vector) -> Vector:
         """Return K v, from the upper triangle."""
         factors = self._a.diagonal().copy()
-        np.fill_diagonal(self._a, self.diagonal)
+        np.fill_diagonal(self._a, self._diagonal)
         product = self._symv(1.0, self._a, v.astype(self._a.dtype), lower=0)
         np.fill_diagonal(self._a, factors)
         return np.asarray(product, dtype=np.float64)
-
-    def frobenius(self) -> float:
-        """Return the Frobenius norm of K, before it is factored."""
-        return float(np.linalg.norm(self._a))
 
     def factor(self) -> bool:
         """Put Cholesky's factor into the lower triangle, if there is one."""
@@ -163,26 +158,20 @@ class InMemoryMatrix:
         for r, c in upper_tiles(self.n, 1024):
             tile = np.triu(self._a[r, c], 1) if r == c else self._a[r, c]
             self._a[c, r] = tile + tile.T if r == c else tile.T
-        np.fill_diagonal(self._a, self.diagonal)
+        np.fill_diagonal(self._a, self._diagonal)
         return self._a
 
 
 class DeviceMatrix:
-    """A symmetric tensor K (n, n) on a GPU, with Cholesky's factor beside it.
-
-    Its methods are those of `InMemoryMatrix`.
-    """
+    """A symmetric tensor K (n, n) on a GPU, with Cholesky's factor beside it, as above."""
 
     def __init__(self, k: Tensor) -> None:
-        self._k, self.n = k, len(k)
-        self.diagonal: NDArray[Any] = k.diagonal().numpy(force=True)
-        self.host_bytes = k.nbytes + 8 * self.n**2
+        self._k, self.n, self.dtype = k, len(k), k[:0].numpy(force=True).dtype
+        self.norm = float(k.norm())
+        self.host_bytes = k.nbytes + 8 * k.numel()
 
     def multiply(self, v: Vector) -> Vector:
         return self._to_host(self._k @ self._k.new_tensor(v))
-
-    def frobenius(self) -> float:
-        return float(self._k.norm())
 
     def factor(self) -> bool:
         from torch.linalg import cholesky_ex
