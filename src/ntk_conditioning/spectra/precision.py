@@ -184,7 +184,7 @@ def reference(problem: Problem) -> Any:
             # by arccosines an angle of 0 has half of the digits
             np.fill_diagonal(kernel, (problem.depth + 1) * np.sum(x * x, axis=1))
         else:
-            kernel = exact_kernel(problem.mlp, x)
+            kernel = _exact_kernel(problem.mlp, x)
         eigenvalues = mpmath.eigsy(mpmath.matrix(kernel.tolist()), eigvals_only=True)
         smallest, largest = min(eigenvalues), max(eigenvalues)
         if smallest <= largest * mpmath.mpf(10) ** (5 - DIGITS):
@@ -194,15 +194,8 @@ def reference(problem: Problem) -> Any:
         return largest / smallest
 
 
-def exact_kernel(mlp: MLP, x: NDArray[Any]) -> NDArray[Any]:
-    """Return a multiple of the NTK (n, n) of a linear or ReLU network, in mpmath's precision.
-
-    The scales gain / sqrt(m) are a common factor and left out.
-
-    >>> model = init_mlp(2, depth=0, width=1, activation="linear", generator=generator(1, "init"))
-    >>> exact_kernel(model, np.array([[0.5, 0.25], [0.0, 1.0]])).astype(float).tolist()
-    [[0.3125, 0.25], [0.25, 1.0]]
-    """
+def _exact_kernel(mlp: MLP, x: NDArray[Any]) -> NDArray[Any]:
+    """Return the NTK (n, n) of a linear or ReLU network, but for the scales: a common factor."""
     slope_below = mlp.activation.negative_slope or 0
     weights = [MPMATH.array(w.numpy()) for w in mlp.weights]
     alphas, slopes = [x], []
@@ -220,10 +213,7 @@ def exact_kernel(mlp: MLP, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _by_arccosines(x: NDArray[Any], depth: int, m: Any = np) -> NDArray[Any]:
-    """Return the infinite ReLU network's NTK by liu2023relu, Eqs. (8) to (10), functions of ``m``.
-
-    They are of rounded cosines, in the arithmetic of ``x``.
-    """
+    """Return the infinite ReLU network's NTK by liu2023relu, Eqs. (8) to (10), in the type of x."""
     sigma = theta = x @ x.T
     scale = m.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
     for _ in range(depth):

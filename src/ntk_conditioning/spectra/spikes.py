@@ -74,10 +74,7 @@ def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
 
 
 def _below(bulk: Array, squares: Array, a: float) -> float:
-    """Return how far the smallest eigenvalue of [[a, bᵀ], [b, C]] is below that of C.
-
-    ``bulk`` are the eigenvalues of C, ascending, and ``squares`` those of b along its eigenvectors.
-    """
+    """Return how far the smallest eigenvalue is below bulk[0], from b² along C's eigenvectors."""
     above, least = bulk - bulk[0], math.ulp(float(np.abs(bulk).max()))
 
     def secular(t: float) -> float:
