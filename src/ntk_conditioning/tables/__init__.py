@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
@@ -130,10 +129,8 @@ def checked(table: Table, data: pa.Table) -> pa.Table:
     for column in table.columns:
         if not column.nullable and data[column.name].null_count:
             raise TableError(f"table {table.name}: column {column.name} has missing values")
-    order = pc.sort_indices(data, [(key, "ascending") for key in table.keys]).to_numpy()
-    if (order[1:] < order[:-1]).any():  # a large table is not copied for nothing
-        data = data.take(order)
     keys = list(table.keys)
+    data = data.sort_by([(key, "ascending") for key in keys])
     if repeated := len(data) - len(data.select(keys).group_by(keys).aggregate([])):
         raise TableError(f"table {table.name}: {repeated} rows repeat the key ({', '.join(keys)})")
     return pa.Table.from_batches(data.combine_chunks().to_batches(), schema=table.schema)
