@@ -117,7 +117,8 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
     n, eps = len(k), float(np.finfo(k.dtype).eps)
     with _threadpools().limit(limits=1 if n < ONE_THREAD_BELOW else None, user_api="blas"):
         double = k.astype(np.float64, copy=False)
-        eigenvalues = scipy.linalg.eigvalsh(double, check_finite=False)[::-1]
+        options = {"overwrite_a": double is not k, "check_finite": False}
+        eigenvalues = scipy.linalg.eigvalsh(double, **options)[::-1]
     largest, smallest = eigenvalues[[0, -1]].tolist()
     if smallest < -np.sqrt(eps) * abs(largest):
         raise KernelError(
