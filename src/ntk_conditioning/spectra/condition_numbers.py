@@ -49,15 +49,15 @@ class Conditioning:
     ``lambda_max_error`` and ``lambda_min_error`` bound the error of the solver and what the
     entries' errors beyond rounding do, by Weyl's inequality, and ``kappa_error`` that of kappa
     relative to it. ``method`` is "spectrum" for all eigenvalues, "factor" for the singular values
-    of a factor and "extremes" for `extremal_eigenvalues.extreme_conditioning`: the effective rank,
-    the eigenvalues and a ``lambda_min`` below the floor are then None.
+    of a factor and "extremes" for `extremal_eigenvalues.extreme_conditioning`: the effective rank
+    and the eigenvalues are then None.
     """
 
     n: int
     lambda_max: float
     lambda_max_error: float
-    lambda_min: float | None
-    lambda_min_error: float | None
+    lambda_min: float
+    lambda_min_error: float
     resolution_floor: float
     numerical_rank: int
     kappa: float | None
@@ -70,16 +70,15 @@ class Conditioning:
     eigenvalues: NDArray[np.float64] | None = field(compare=False)
 
     def __repr__(self) -> str:
-        if self.kappa is None or self.lambda_min is None or self.kappa_error is None:
+        if self.kappa is None or self.kappa_error is None:
             words = f"kappa is not resolved, {self.kappa_nonzero:.4g} above the floor"
         else:
             # errors of the solver, and of the entries by their rounding
             error = self.kappa_error + self.resolution_floor / self.lambda_min
             words = f"kappa {self.kappa:.4g}, known to {error:.0e} of it"
-        smallest = "" if self.lambda_min is None else f" to {self.lambda_min:.4g}"
         return (
             f"{words}; rank {self.numerical_rank} of {self.n}; "
-            f"eigenvalues from {self.lambda_max:.4g}{smallest}, "
+            f"eigenvalues from {self.lambda_max:.4g} to {self.lambda_min:.4g}, "
             f"floor {self.resolution_floor:.1e} ({self.dtype})"
         )
 
@@ -166,33 +165,29 @@ def summary(
     dtype: np.dtype[Any],
     *,
     method: str,
-    rank: int = 0,
     eigenvalues: NDArray[np.float64] | None = None,
 ) -> Conditioning:
-    """Return the conditioning from all eigenvalues (n,) or, with the ``rank``, the extreme ones.
+    """Return the conditioning from all eigenvalues (n,), or both ends if all are above ``floor``.
 
-    Without ``eigenvalues``, ``smallest`` is the smallest above the floor. ``dtype`` is the
-    kernel's. Raises `KernelError` if the largest eigenvalue is not positive and finite.
+    ``dtype`` is the kernel's. Raises `KernelError` unless the largest is positive and finite.
     """
     if not math.isfinite(largest[0]):
         raise KernelError("the kernel's largest eigenvalue leaves float64's range; scale the data")
     if largest[0] <= 0:
         raise KernelError(ZERO_KERNEL)
-    smallest_above, effective_rank = smallest[0], None
+    rank, smallest_above, effective_rank = n, smallest[0], None
     if eigenvalues is not None:
         above = eigenvalues[eigenvalues > floor]
         share = above / above.sum()
         rank, smallest_above = len(above), float(above[-1])
         effective_rank = float(np.exp(-np.sum(share * np.log(share))))
-    full = rank == n
-    kappa, kappa_error = resolved_ratio(largest, smallest) if full else (None, None)
-    lambda_min, lambda_min_error = smallest if full or eigenvalues is not None else (None, None)
+    kappa, kappa_error = resolved_ratio(largest, smallest) if rank == n else (None, None)
     return Conditioning(
         n=n,
         lambda_max=largest[0],
         lambda_max_error=largest[1],
-        lambda_min=lambda_min,
-        lambda_min_error=lambda_min_error,
+        lambda_min=smallest[0],
+        lambda_min_error=smallest[1],
         resolution_floor=floor,
         numerical_rank=rank,
         kappa=kappa,

@@ -96,7 +96,7 @@ def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) 
                     (value, float(np.linalg.norm(matrix.multiply(v) - value * v)) + off)
                     for value, v in ((lambda_max, top), (lambda_min, bottom))
                 )
-                return summary(n, largest, smallest, floor, matrix.dtype, method="extremes", rank=n)
+                return summary(n, largest, smallest, floor, matrix.dtype, method="extremes")
     except ArpackNoConvergence:
         message = "n = %d: extreme eigenvalues are too close for Lanczos; solving for all of them"
         _log.warning(message, n)

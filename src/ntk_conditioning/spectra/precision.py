@@ -157,7 +157,7 @@ def _infinite(x: Array, depth: int) -> dict[str, Estimate]:
 
 def _guarded(conditioned: Conditioning) -> Estimate:
     """Return what the package reports, for comparison also where it reports nothing."""
-    ratio = _ratio(conditioned.lambda_max, conditioned.lambda_min or 0.0)
+    ratio = _ratio(conditioned.lambda_max, conditioned.lambda_min)
     floor_kappa = conditioned.lambda_max / conditioned.resolution_floor
     return ratio, conditioned.kappa is not None, floor_kappa
 

@@ -205,7 +205,7 @@ def shallow(setting: Setting) -> Measurements:
     """
     for row, seed in grid(activation="relu", depth=1, n=N, seed=setting.seeds):
         crowded = conditioning(_shallow(_rows(seed, N, N // 4)))
-        smallest = (crowded.lambda_min or 0.0) / crowded.resolution_floor
+        smallest = crowded.lambda_min / crowded.resolution_floor
         yield row("shallow_singular_lambda_min", smallest, d=N // 4)
         random = _rows(seed, N, 2 * N)
         for kind, x in (
