@@ -119,9 +119,9 @@ def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
 
 
 class InMemoryMatrix:
-    """A symmetric matrix K in memory: of its lower triangle Cholesky's factor takes the place.
+    """A symmetric matrix K in memory, with Cholesky's factor in the place of its lower triangle.
 
-    The upper triangle stays K's; its diagonal is kept apart. ``norm`` is Frobenius'.
+    The diagonal is kept apart. ``norm`` is Frobenius'.
     """
 
     def __init__(self, k: NDArray[Any], *, overwrite: bool) -> None:
@@ -163,7 +163,7 @@ class InMemoryMatrix:
 
 
 class DeviceMatrix:
-    """A symmetric tensor K (n, n) on a GPU, with Cholesky's factor beside it, as above."""
+    """A symmetric tensor K on a GPU, with Cholesky's factor beside it, for the same methods."""
 
     def __init__(self, k: Tensor) -> None:
         self._k, self.n, self.dtype = k, len(k), k[:0].numpy(force=True).dtype
