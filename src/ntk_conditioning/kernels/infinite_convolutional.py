@@ -28,23 +28,24 @@ with all digits of small angles. A patch of zeros has σ(0) on all channels, E �
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 
 from ntk_conditioning.angles.pairs import require_directions, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.infinite_network import (
     SamplesError,
-    UnresolvedKernelError,
     real_numbers,
     require_cosines,
     resolved_dual,
+    set_symmetric,
+    unresolved,
 )
-from ntk_conditioning.kernels.patches import square_distances, sum_of_patch, unit_patches
 from ntk_conditioning.memory import GB, NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
@@ -60,8 +61,7 @@ class ConvolutionError(UserError):
     """The kernel size is even or not positive, or no pooling has this name."""
 
 
-@dataclass(frozen=True, eq=False)
-class Kernels:
+class Kernels(NamedTuple):
     """Both kernels (n, n), in float64, after ``depth`` convolutions."""
 
     depth: int
@@ -112,31 +112,34 @@ def kernels(
         raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")
     if pooling not in get_args(Pooling):
         raise ConvolutionError(f"no pooling is called {pooling!r}; give 'none' or 'average'")
-    side, pooled = _tile_side(images.shape[2] * images.shape[3], pooling), pooling == "average"
+    pooled, positions = pooling == "average", math.prod(images.shape[2:])
+    pairs = positions**2 if pooled else positions
+    if 8 * ARRAYS * pairs > MEMORY:
+        raise NotEnoughMemoryError(
+            f"a pair of images of {positions} pixels takes {8 * ARRAYS * pairs / GB:.2g} GB with "
+            f"{pooling} pooling, above {MEMORY / GB:.2g} GB; give smaller images"
+        )
     network = _Network(images, depths, activations.get(activation), pooled=pooled, taps=kernel_size)
     n = len(images)
     results = [Kernels(depth, *np.empty((2, n, n))) for depth in depths]
-    for rows, columns in upper_tiles(n, side):
-        for kernel, blocks in zip(results, network.blocks(rows, columns), strict=True):
-            for matrix, block in zip((kernel.nngp, kernel.ntk), blocks, strict=True):
-                if not np.isfinite(block).all():
-                    raise UnresolvedKernelError(network.out_of_range)
-                if rows == columns:
-                    block = np.triu(block) + np.triu(block, 1).T
-                matrix[rows, columns] = block
-                matrix[columns, rows] = block.T
+    for rows, columns in upper_tiles(n, max(1, math.isqrt(PAIRS // pairs))):
+        for kernel, (nngp, ntk) in zip(results, network.blocks(rows, columns), strict=True):
+            network.require_range(np.isfinite([nngp, ntk]))
+            set_symmetric(kernel.nngp, rows, columns, nngp)
+            set_symmetric(kernel.ntk, rows, columns, ntk)
     return results
 
 
-@dataclass(frozen=True)
-class _Hidden:
-    """Standard deviations (n, P) at a convolution: of h^(l-1), u^(l), h^(l) and the derivative.
+class _Layer(NamedTuple):
+    """A convolution and its activation: the dual, and what pixels have.
 
-    ``slopes`` are 0 where ``patches`` are; ``means`` are g E σ(u), if patches of zeros need them.
+    ``units`` (nP, k² c) are patches as unit vectors. ``patches``, ``outputs`` and ``slopes`` (nP,)
+    are standard deviations of u, h and the derivative; the last are 0 where patches are. ``means``
+    are g E σ(u), if patches of zeros need them.
     """
 
     dual: Dual
-    inputs: Array
+    units: Array
     patches: Array
     outputs: Array
     slopes: Array
@@ -146,151 +149,126 @@ class _Hidden:
 class _Network:
     """The recursion over tiles of pairs of images, for pairs of pixels (group, row, column).
 
-    With pooling a row is a position of an image, and there is one group; without, a row is an
-    image, and there is a group for each position.
+    Pixels are numbered image by image. With pooling all pixels of an image are rows, in one group;
+    without, a row is an image, and there is a group for each position.
     """
 
     def __init__(
         self, images: Array, depths: list[int], sigma: Activation, *, pooled: bool, taps: int
     ) -> None:
-        n, colours, self._height, self._width = images.shape
-        self._pooled, self._taps, self._depths = pooled, taps, depths
-        self._pixels = images.reshape(n, colours, -1).transpose(0, 2, 1)
-        self._images, self._name = images, f"{sigma.name} at depth {max(depths, default=0)}"
-        self.out_of_range = (
-            f"{self._name}: the kernel leaves float64's range, "
-            f"for pixels as large as {np.abs(images).max():.3g}; scale the images"
-        )
+        self._images, self._depths, self._pooled, self._taps = images, depths, pooled, taps
+        self._image, self._positions = images.shape[2:], math.prod(images.shape[2:])
+        self._name = f"{sigma.name} at depth {max(depths, default=0)}"
+        grid = images.transpose(0, 2, 3, 1)
+        self._pixels = grid.reshape(-1, images.shape[1])
         with np.errstate(over="ignore"):
-            q = np.einsum("npc,npc->np", self._pixels, self._pixels)
+            q = np.einsum("pc,pc->p", self._pixels, self._pixels)
         in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
-        if not (in_range | ~self._pixels.any(axis=2)).all():
-            raise UnresolvedKernelError(self.out_of_range)
-        self._shape = q.shape
-        self._layers: list[_Hidden] = []
+        self.require_range(in_range | ~self._pixels.any(axis=1))
+        self._layers: list[_Layer] = []
         for _ in range(max(depths, default=0)):
-            hidden = self._hidden(q, sigma)
-            self._layers.append(hidden)
-            q = hidden.outputs**2
-        error = math.fsum(hidden.dual.error for hidden in self._layers)
+            self._layers.append(self._layer(grid, sigma))
+            grid = self._layers[-1].outputs.reshape(-1, *self._image, 1)
+        error = math.fsum(layer.dual.error for layer in self._layers)
         require_cosines(error, network=self._name, x=images)
 
-    def _hidden(self, q: Array, sigma: Activation) -> _Hidden:
-        grid = q.reshape(-1, self._height, self._width)
+    def require_range(self, in_range: NDArray[np.bool_]) -> None:
+        """Raise `UnresolvedKernelError` unless all numbers are in float64's range."""
+        if not in_range.all():
+            problem = "the kernel leaves float64's range"
+            raise unresolved(problem, network=self._name, x=self._images)
+
+    def _layer(self, grid: Array, sigma: Activation) -> _Layer:
+        """Return the layer on pixels (n, height, width, c): colours, or standard deviations."""
+        reach = self._taps // 2
+        padded = np.pad(grid, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
+        windows = sliding_window_view(padded, (self._taps, self._taps), (1, 2))
+        vectors = windows.reshape(len(self._pixels), -1)
         with np.errstate(over="ignore"):
-            sums = sum_of_patch(grid, [(1,), (2,)], self._taps)
-        variances = sums.reshape(q.shape) / self._taps**2
-        if not np.isfinite(variances).all():
-            raise UnresolvedKernelError(self.out_of_range)
-        zero = variances == 0
-        positive = np.where(zero, variances[~zero].min(), variances)  # stand-ins count nowhere
-        q_of_patches = positive.ravel() if self._pooled else positive.T.ravel()
-        layer = resolved_dual(sigma, q_of_patches, network=self._name, x=self._images)
-        after, slopes = (
-            values.reshape(q.shape) if self._pooled else values.reshape(q.shape[::-1]).T
-            for values in (layer.variances, layer.slopes)
-        )
+            norms = np.linalg.norm(vectors, axis=1)
+        self.require_range(np.isfinite(norms**2))
+        zero = norms == 0
+        units, patches = vectors / np.where(zero, 1, norms)[:, None], norms / self._taps
+        positive = np.where(zero, patches[~zero].min(), patches) ** 2  # stand-ins count nowhere
+        dual = resolved_dual(sigma, positive, network=self._name, x=self._images)
         means, at_zero = None, 0.0
         if zero.any():
             at_zero = sigma.gain * float(sigma.values(np.zeros(1))[0])
-            after, slopes = np.where(zero, at_zero**2, after), np.where(zero, 0.0, slopes)
         if at_zero:
-            some, where = np.unique(variances, return_inverse=True)
+            some, where = np.unique(patches**2, return_inverse=True)
             mean = [sigma.gain * sigma.expectation(np.asarray, q=v) if v else at_zero for v in some]
-            means = np.array(mean)[where].reshape(variances.shape)
-        return _Hidden(
-            layer, np.sqrt(q), np.sqrt(variances), np.sqrt(after), np.sqrt(slopes), means
-        )
+            means = np.array(mean)[where]
+        outputs = np.sqrt(np.where(zero, at_zero**2, dual.variances))
+        slopes = np.sqrt(np.where(zero, 0.0, dual.slopes))
+        return _Layer(dual, units, patches, outputs, slopes, means)
 
     def blocks(self, rows: slice, columns: slice) -> Iterator[tuple[Array, Array]]:
         """Yield NNGP and NTK of a tile of pairs of images, at each of the depths."""
-        both = rows, columns
-        left, right = (self._groups(self._pixels[part]) for part in both)
-        covariance, tangent, defect = left @ right.swapaxes(1, 2), np.zeros(()), np.zeros(())
+        groups = [*zip(self._groups(rows), self._groups(columns), strict=True)]
+
+        def outer(values: Array) -> Array:
+            return np.stack([np.outer(values[r], values[c]) for r, c in groups])
+
+        covariance = np.stack([self._pixels[r] @ self._pixels[c].T for r, c in groups])
+        tangent = defect = np.zeros(())
         for depth in range(max(self._depths, default=-1) + 1):
             if depth:
                 layer = self._layers[depth - 1]
+                units, scale, outputs = layer.units, outer(layer.patches), outer(layer.outputs)
+                square = np.stack([cdist(units[r], units[c], "sqeuclidean") for r, c in groups])
+                w = square / 2
+                if depth == 1:  # angles are right near π, too, as of constant patches
+                    sums = np.stack([cdist(units[r], -units[c]) for r, c in groups])
+                    theta, tangent = 2 * np.arctan2(np.sqrt(square), sums), scale * (1 - w)
+                else:
+                    w += self._mean_over_taps(defect) / np.where(scale > 0, scale, 1)
+                    theta = angle_of(w)
+                    tangent = scale * (1 - w) + self._mean_over_taps(tangent)
                 with np.errstate(all="ignore"):
-                    scale = self._outer(layer.patches, *both)
-                    if depth == 1:
-                        w, theta = self._angles(*both)
-                        tangent = scale * (1 - w)
-                    else:
-                        patches = (self._patches(layer.inputs[part, :, None]) for part in both)
-                        w = square_distances(*patches) / 2
-                        w += self._mean_over_taps(defect, *both) / np.where(scale > 0, scale, 1)
-                        tangent = scale * (1 - w) + self._mean_over_taps(tangent, *both)
-                        theta = angle_of(w)
-                    w, h = self._apply_dual(layer.dual, w, theta, *both)
-                    tangent *= self._outer(layer.slopes, *both) * (1 - h)
-                    defect = self._defect(layer, w, scale, *both)
-                    covariance = self._outer(layer.outputs, *both) - defect
+                    after = [
+                        layer.dual.cosine_distances(r, c, *pairs)
+                        for (r, c), *pairs in zip(groups, w, theta, strict=True)
+                    ]
+                w, h = (np.stack(distances) for distances in zip(*after, strict=True))
+                tangent *= outer(layer.slopes) * (1 - h)
+                defect = outputs * w
+                if layer.means is not None:
+                    at_zero = np.maximum(outputs - outer(layer.means), 0)
+                    defect = np.where(scale > 0, defect, at_zero)
+                covariance = outputs - defect
             if depth in self._depths:
                 yield self._readout(covariance), self._readout(covariance + tangent)
 
-    def _angles(self, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Return 1 - cos θ and θ of patches, right near 0 and, as of constant ones, near π."""
-        left, right = (self._patches(self._pixels[part]) for part in (rows, columns))
-        square = square_distances(left, right)
-        sums = np.sqrt(square_distances(left, -right))
-        return square / 2, np.asarray(2 * np.arctan2(np.sqrt(square), sums))
-
-    def _defect(self, layer: _Hidden, w: Array, scale: Array, rows: slice, columns: slice) -> Array:
-        """Return s s - Σ of a tile after a layer."""
-        outputs = self._outer(layer.outputs, rows, columns)
-        if layer.means is None:
-            return np.asarray(outputs * w)
-        at_zero = outputs - self._outer(layer.means, rows, columns)
-        return np.where(scale > 0, outputs * w, np.maximum(at_zero, 0))
-
-    def _apply_dual(
-        self, layer: Dual, w: Array, theta: Array, rows: slice, columns: slice
-    ) -> tuple[Array, Array]:
-        """Return w' and h."""
-        n, positions = self._shape
-        step, group = (positions, 0) if self._pooled else (1, n)
-        results = [
-            layer.cosine_distances(
-                slice(p * group + rows.start * step, p * group + rows.stop * step),
-                slice(p * group + columns.start * step, p * group + columns.stop * step),
-                *pairs,
-            )
-            for p, pairs in enumerate(zip(w, theta, strict=True))
-        ]
-        after, slopes = zip(*results, strict=True)
-        return np.stack(after), np.stack(slopes)
-
-    def _groups(self, values: Array) -> Array:
-        """Return values (image, P, ...) as (group, row, ...)."""
-        return values.reshape(1, -1, *values.shape[2:]) if self._pooled else values.swapaxes(0, 1)
-
-    def _outer(self, values: Array, rows: slice, columns: slice) -> Array:
-        left, right = self._groups(values[rows]), self._groups(values[columns])
-        return np.asarray(left[:, :, None] * right[:, None, :])
-
-    def _patches(self, values: Array) -> Array:
-        """Return patches of values (image, P, c) as unit vectors (group, row, k² c), or zero."""
-        grid = values.reshape(len(values), self._height, self._width, -1)
-        return self._groups(unit_patches(grid, self._taps))
-
-    def _mean_over_taps(self, pairs: Array, rows: slice, columns: slice) -> Array:
-        """Return A of values at pairs of pixels."""
-        sides = [part.stop - part.start for part in (rows, columns)]
-        image = self._height, self._width
+    def _groups(self, images: slice) -> list[slice]:
+        """Return the pixels of some images, in groups."""
+        start, stop = images.start * self._positions, images.stop * self._positions
         if self._pooled:
-            grid = pairs.reshape(sides[0], *image, sides[1], *image)
-            total = sum_of_patch(grid, [(1, 4), (2, 5)], self._taps)
+            return [slice(start, stop)]
+        return [slice(start + p, stop, self._positions) for p in range(self._positions)]
+
+    def _mean_over_taps(self, pairs: Array) -> Array:
+        """Return A of values at pairs of pixels. Nothing is subtracted: small ones keep digits."""
+        axes: list[tuple[int, ...]]  # which move together
+        if self._pooled:
+            images = pairs.shape[2] // self._positions
+            values = pairs.reshape(-1, *self._image, images, *self._image)
+            axes, trace = [(1, 4), (2, 5)], "...ii->..."
         else:
-            total = sum_of_patch(pairs.reshape(*image, *sides), [(0,), (1,)], self._taps)
-        return total.reshape(pairs.shape) / self._taps**2
+            values = pairs.reshape(*self._image, *pairs.shape[1:])
+            axes, trace = [(0,), (1,)], "...i->..."
+        for together in axes:
+            reach = self._taps // 2 * np.isin(np.arange(values.ndim), together)
+            padded = np.pad(values, np.stack([reach, reach], axis=1))
+            windows = sliding_window_view(padded, (self._taps,) * len(together), together)
+            values = np.einsum(trace, windows)
+        return values.reshape(pairs.shape) / self._taps**2
 
     def _readout(self, pairs: Array) -> Array:
         """Return the mean (row, column) over the pairs of pixels of two images."""
         if not self._pooled:
             return np.asarray(pairs.mean(axis=0))
-        positions = self._shape[1]
-        blocks = pairs.reshape(-1, positions, pairs.shape[2] // positions, positions)
-        return np.asarray(blocks.mean(axis=(1, 3)))
+        shape = -1, self._positions, pairs.shape[2] // self._positions, self._positions
+        return np.asarray(pairs.reshape(shape).mean(axis=(1, 3)))
 
 
 def _images(x: ArrayLike) -> Array:
@@ -301,14 +279,3 @@ def _images(x: ArrayLike) -> Array:
         raise SamplesError("some pixels are infinite or not a number")
     require_directions(images.reshape(len(images), -1))
     return images
-
-
-def _tile_side(positions: int, pooling: str) -> int:
-    """Return how many images a tile of pairs has in rows and in columns."""
-    pairs = positions**2 if pooling == "average" else positions
-    if 8 * ARRAYS * pairs > MEMORY:
-        raise NotEnoughMemoryError(
-            f"a pair of images of {positions} pixels takes {8 * ARRAYS * pairs / GB:.2g} GB with "
-            f"{pooling} pooling, above {MEMORY / GB:.2g} GB; give smaller images"
-        )
-    return max(1, math.isqrt(PAIRS // pairs))

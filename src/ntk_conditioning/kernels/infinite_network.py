@@ -167,11 +167,10 @@ class InfiniteNetwork:
         for rows, columns in tiles:
             inputs = self.input_distances(rows, columns)
             block = entry(rows, columns, *self.propagate(rows, columns, *inputs))
-            if rows == columns:
-                block = np.triu(block) + np.triu(block, 1).T
-            result[rows, columns.start - offset : columns.stop - offset] = block
-            if not offset:
-                result[columns, rows] = block.T
+            if offset:
+                result[rows, columns.start - offset : columns.stop - offset] = block
+            else:
+                set_symmetric(result, rows, columns, block)
         return result
 
     def require_cosines(self, tolerated: float) -> None:
@@ -181,7 +180,7 @@ class InfiniteNetwork:
     def require(self, condition: bool | np.bool_, problem: str) -> None:
         """Raise `UnresolvedKernelError` with this problem unless a condition holds."""
         if not condition:
-            raise _unresolved(problem, network=self._name, x=self.x)
+            raise unresolved(problem, network=self._name, x=self.x)
 
     def input_distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
         """Return 1 - cos θ and θ of a tile of samples, from differences if close to 0 or π."""
@@ -235,6 +234,13 @@ class Sum:
         return np.asarray(sum(terms))
 
 
+def set_symmetric(k: Array, rows: slice, columns: slice, block: Array) -> None:
+    """Set a block of a matrix and its mirror; on the diagonal the upper triangle counts."""
+    if rows == columns:
+        block = np.triu(block) + np.triu(block, 1).T
+    k[rows, columns], k[columns, rows] = block, block.T
+
+
 def samples_of(x: ArrayLike) -> Array:
     rows = real_numbers(x)
     if rows.ndim != 2 or rows.size == 0:
@@ -267,10 +273,10 @@ def require_cosines(error: float, *, network: str, x: Array, tolerated: float = 
     """Raise `UnresolvedKernelError` if a network's cosines are wrong by more than is tolerated."""
     if not error <= tolerated:
         problem = f"cosines of the kernel have errors up to {error:.2g}"
-        raise _unresolved(problem, network=network, x=x)
+        raise unresolved(problem, network=network, x=x)
 
 
-def _unresolved(problem: str, *, network: str, x: Array) -> UnresolvedKernelError:
+def unresolved(problem: str, *, network: str, x: Array) -> UnresolvedKernelError:
     return UnresolvedKernelError(
         f"{network}: {problem}, for samples with entries up to {np.abs(x).max():.3g}; "
         "scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0"

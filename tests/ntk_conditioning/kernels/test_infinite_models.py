@@ -85,9 +85,9 @@ ONES = np.ones((2, 1, 3, 3))
         (ONES, {"kernel_size": 2}, ConvolutionError, "kernel size 2; give an odd"),
         (ONES, {"pooling": "max"}, ConvolutionError, "'max'; give 'none' or 'average'"),
         (np.ones((2, 1, 50, 50)), {"pooling": "average"}, NotEnoughMemoryError, "2500 pixels take"),
-        (ONES * 1e-170, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
-        (ONES * [[[[1]]], [[[1e-170]]]], {}, UnresolvedKernelError, "scale the images"),
-        (ONES * 1e160, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the images"),
+        (ONES * 1e-170, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the data"),
+        (ONES * [[[[1]]], [[[1e-170]]]], {}, UnresolvedKernelError, "scale the data"),
+        (ONES * 1e160, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the data"),
         (
             ONES * 1e6,
             {"activation": "tanh", "kernel_size": 1},
