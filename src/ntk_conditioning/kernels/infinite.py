@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.angles import pairs
-from ntk_conditioning.angles.pairs import MinAngle, upper_tiles
+from ntk_conditioning.angles.pairs import MinAngle, find_duplicates, require_directions
 from ntk_conditioning.duals.closed_forms import angle_of
 from ntk_conditioning.kernels.infinite_network import (
     EQUAL_NORMS,
     ROUNDING,
-    TILE,
     InfiniteNetwork,
     SamplesError,
     UnresolvedKernelError,
@@ -67,10 +65,8 @@ def ntk(
 ) -> Array:
     """Return the neural tangent kernel Θ^(L) (n, n2) of infinite width, as a float64 array.
 
-        Σ^(l) = gain² E σ(u)σ(v),   Θ^(l) = Σ^(l) + Θ^(l-1) · gain² E σ'(u)σ'(v),
-
-    with (u, v) ~ N(0, Σ^(l-1)) and Σ^(0) = Θ^(0) = x x2ᵀ (Jacot, Gabriel & Hongler 2018,
-    Theorem 1). For ReLU, Θ_ij = (L+1) |x_i||x_j| cos φ_ij (liu2023relu, Theorem 4.4).
+    By the recursion at the top of `infinite_network` (Jacot, Gabriel & Hongler 2018, Theorem 1).
+    For ReLU, Θ_ij = (L+1) |x_i||x_j| cos φ_ij (liu2023relu, Theorem 4.4).
 
     ``x`` (n, d) and ``x2`` (n2, d) hold one sample per row, as arrays, lists or tensors on any
     device; no row may be zero. Without ``x2`` it is ``x``, and the result is exactly symmetric.
@@ -125,85 +121,70 @@ def min_angle(
     equal angles the lowest pair is returned.
 
     Raises:
-        ZeroRowError, SamplesError, UnknownActivationError: as `InfiniteNetwork`, or if there are
-            fewer than two (different) rows.
-        UnresolvedKernelError: as `InfiniteNetwork`, or if cosines are not known to `RESOLVED`, or
-            if the error is above `RESOLVED` of the angle, and above `COSINE_RESOLUTION`.
+        ZeroRowError, SamplesError, UnknownActivationError: as `ntk`, or if there are fewer than two
+            (different) rows.
+        UnresolvedKernelError: as `ntk`, or if cosines are not known to `RESOLVED`, or if the error
+            is above `RESOLVED` of the angle, and above `COSINE_RESOLUTION`.
 
     >>> closest = min_angle([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], depth=0, activation="relu")
     >>> closest.i, closest.j, round(closest.degrees, 6)
     (1, 2, 36.869898)
     """
     rows = samples_of(x)
-    pairs.require_directions(rows)
-    duplicates = pairs.find_duplicates(rows)
+    require_directions(rows)
+    duplicates = find_duplicates(rows)
     if duplicates.examples and not exclude_duplicates:
         return MinAngle(0.0, *duplicates.examples[0], duplicates.pairs, candidates=0, error=0.0)
     kept = duplicates.first
     if len(kept) < 2:
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
-    network, (e, i, j), candidates = _closest(rows[kept], depth, activations.get(activation))
+    network = InfiniteNetwork(rows[kept], depth=depth, activation=activation)
     network.require_cosines(RESOLVED)
+    (e, i, j), candidates = _of_closest_inputs(network, depth) or _of_all_pairs(network)
     off = min(network.error, network.relative_error * e) + (depth + 1) * ROUNDING * e
     angle, low = angle_of(np.array([e, max(e - off, 0.0)])).tolist()
     network.require(
         angle - low <= max(RESOLVED * angle, COSINE_RESOLUTION),
         f"the smallest angle is known to {math.degrees(angle - low):.2g} degrees only",
     )
-    pair = int(kept[i]), int(kept[j])
-    return MinAngle(angle, *pair, duplicates.pairs, candidates, angle - low)
+    i, j = kept[[i, j]].tolist()
+    return MinAngle(angle, i, j, duplicates.pairs, candidates, angle - low)
 
 
-def _closest(
-    x: Array, depth: int, sigma: Activation
-) -> tuple[InfiniteNetwork, tuple[float, int, int], int]:
-    """Return a network, the smallest e of two rows with them, and how many pairs were computed.
+Closest = tuple[tuple[float, int, int], int]
+
+
+def _of_closest_inputs(network: InfiniteNetwork, depth: int) -> Closest | None:
+    """Return the smallest e, its rows, and how many pairs were computed, if inputs decide it.
 
     Where norms do not enter, e depends on the input angle only and increases with it up to 90
     degrees: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
     Singer 2016, Lemma 11). So the closest samples have it, unless e is smaller at an angle beyond.
+    Angles of inputs are those of gradients of the linear model.
     """
-    norm = _norm_that_enters(x, depth=depth, activation=sigma)
-    if norm is not None:
-        network = InfiniteNetwork([[norm]], depth=depth, activation=sigma)
-        inputs = _closest_inputs(x)
-        theta = np.array([inputs.angle, *np.linspace(math.pi / 2, math.pi, 257)])[:, None]
-        one, w = slice(0, 1), 2 * np.sin(theta / 2) ** 2
-        e, *beyond = network.propagate(one, one, w, theta)[1].ravel().tolist()
-        if e <= min(beyond):
-            return network, (e, inputs.i, inputs.j), inputs.candidates
-    network = InfiniteNetwork(x, depth=depth, activation=sigma)
-    return network, _lowest_pair(network), len(x) * (len(x) - 1) // 2
-
-
-def _norm_that_enters(x: Array, *, depth: int, activation: Activation) -> float | None:
-    """Return the one norm that matters for angles, or None if they depend on each row's."""
-    if depth == 0 or activation.homogeneous:
-        return 1.0
-    with np.errstate(over="ignore"):
-        norms = np.linalg.norm(x, axis=1)
-    low, high = float(norms.min()), float(norms.max())
-    return low if 0 < high <= low * (1 + EQUAL_NORMS) < math.inf else None
-
-
-def _closest_inputs(x: Array) -> MinAngle:
-    """Return the smallest angle between rows: they are gradients of the linear model."""
+    equal = np.ptp(network.norms) <= EQUAL_NORMS * network.norms.min()
+    if not (depth == 0 or network.activation.homogeneous or equal):
+        return None
     import torch  # which takes seconds, and kernels do without
 
     from ntk_conditioning.angles import smallest_angle
     from ntk_conditioning.networks.mlp import MLP
 
-    linear = MLP((torch.ones(1, x.shape[1], dtype=torch.float64),), activations.get("linear"))
-    return smallest_angle.min_angle(linear, torch.from_numpy(x))
+    weight = torch.ones(1, network.x.shape[1], dtype=torch.float64)
+    linear = MLP((weight,), activations.get("linear"))
+    inputs = smallest_angle.min_angle(linear, torch.from_numpy(network.x))
+    theta = np.array([inputs.angle, *np.linspace(math.pi / 2, math.pi, 257)])[:, None]
+    one, w = slice(0, 1), 2 * np.sin(theta / 2) ** 2
+    e, *beyond = network.propagate(one, one, w, theta)[1].ravel().tolist()
+    return ((e, inputs.i, inputs.j), inputs.candidates) if e <= min(beyond) else None
 
 
-def _lowest_pair(network: InfiniteNetwork) -> tuple[float, int, int]:
-    """Return the smallest e of two rows with them, of all pairs."""
-    best = math.inf, -1, -1
-    for rows, columns in upper_tiles(len(network.x), TILE):
-        e = network.propagate(rows, columns, *network.input_distances(rows, columns))[1]
+def _of_all_pairs(network: InfiniteNetwork) -> Closest:
+    """Return the smallest e, its rows, and the number of pairs."""
+    best, n = (math.inf, -1, -1), len(network.x)
+    for rows, columns, _, e in network.tiles():
         if rows == columns:
             e[np.tril_indices(len(e))] = math.inf
         i, j = divmod(int(np.argmin(e)), e.shape[1])
         best = min(best, (float(e[i, j]), rows.start + i, columns.start + j))
-    return best
+    return best, n * (n - 1) // 2

@@ -40,11 +40,11 @@ from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.infinite_network import (
     SamplesError,
+    UnresolvedKernelError,
     real_numbers,
     require_cosines,
     resolved_dual,
     set_symmetric,
-    unresolved,
 )
 from ntk_conditioning.memory import GB, NotEnoughMemoryError
 from ntk_conditioning.networks import activations
@@ -176,7 +176,7 @@ class _Network:
         """Raise `UnresolvedKernelError` unless all numbers are in float64's range."""
         if not in_range.all():
             problem = "the kernel leaves float64's range"
-            raise unresolved(problem, network=self._name, x=self._images)
+            raise UnresolvedKernelError(problem, network=self._name, x=self._images)
 
     def _layer(self, grid: Array, sigma: Activation) -> _Layer:
         """Return the layer on pixels (n, height, width, c): colours, or standard deviations."""

@@ -1,11 +1,9 @@
 """Kernels of infinite width of networks by name: the limits of those in `networks.modules`."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ntk_conditioning.kernels import infinite_convolutional
-from ntk_conditioning.kernels.infinite_network import InfiniteNetwork
+from ntk_conditioning.kernels import infinite, infinite_convolutional
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.networks.modules import BIAS_SCALE
 
@@ -23,7 +21,7 @@ def ntks(
     ``model`` is a name in `architectures.MODELS` that has a limit; ``image`` is the height, width
     and colours of a sample, for the convolutional ones.
 
-    Raises `ValueError` if there is no recursion for the model, and the errors of `infinite.ntk`.
+    Errors are those of `infinite.ntk`.
     """
     if model in ("conv", "conv_pool") and image is not None:
         images = x.reshape(len(x), *image).transpose(0, 3, 1, 2)
@@ -31,15 +29,13 @@ def ntks(
         options: Any = {"depths": depths, "activation": activation}
         all_depths = infinite_convolutional.kernels(images, pooling=pooling, **options)
         return {kernels.depth: kernels.ntk for kernels in all_depths}
-    scales: dict[str, Callable[[int], dict[str, float]]] = {
-        "mlp": lambda depth: {},
-        "mlp_bias": lambda depth: {"bias_scale": BIAS_SCALE},
-        "residual_mlp": lambda depth: {"branch_scale": 1.0},
-        "residual_mlp_scaled": lambda depth: {"branch_scale": 1 / math.sqrt(depth)},
-    }
-    if model not in scales:
-        raise ValueError(f"{model} has no closed recursion of infinite width")
-    return {
-        depth: InfiniteNetwork(x, depth=depth, activation=activation, **scales[model](depth)).ntk
-        for depth in depths
-    }
+    kernels = {}
+    for depth in depths:
+        scales: dict[str, dict[str, float]] = {
+            "mlp": {},
+            "mlp_bias": {"bias_scale": BIAS_SCALE},
+            "residual_mlp": {"branch_scale": 1.0},
+            "residual_mlp_scaled": {"branch_scale": max(depth, 1) ** -0.5},
+        }
+        kernels[depth] = infinite.ntk(x, depth=depth, activation=activation, **scales[model])
+    return kernels

@@ -22,12 +22,12 @@ samples, where a cosine would have been rounded to 1.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ntk_conditioning import memory
 from ntk_conditioning.angles import pairs
@@ -37,8 +37,6 @@ from ntk_conditioning.duals.closed_forms import Dual, angle_of, dual
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import TOLERATED, Activation, Array
-
-Indices = NDArray[np.intp]
 
 EPS = float(np.finfo(np.float64).eps)
 # Side of the tiles in which kernels are computed: a few arrays of it fit the second-level cache.
@@ -57,6 +55,12 @@ ROUNDING = 8 * EPS
 class UnresolvedKernelError(UserError):
     """Samples are so large or small that the kernel, or an angle from it, has no right digits."""
 
+    def __init__(self, problem: str, *, network: str, x: Array) -> None:
+        super().__init__(
+            f"{network}: {problem}, for samples with entries up to {np.abs(x).max():.3g}; "
+            "scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0"
+        )
+
 
 class SamplesError(UserError):
     """The samples are no finite matrix or too few, or the depth is negative."""
@@ -69,18 +73,9 @@ class ScaleError(UserError):
 class InfiniteNetwork:
     """The network of infinite width on given samples, after ``depth`` hidden layers.
 
-    ``x`` (n, d) and ``x2`` (n2, d) hold samples in rows; without ``x2`` it is ``x``. It is plain
-    if ``branch_scale`` s is None; ``bias_scale`` is β. All results are in float64. ``error`` is the
+    Arguments and errors are those of `infinite.ntk`; all results are in float64. ``error`` is the
     sum of the duals' errors, relative to the largest entries, ``relative_error`` of those relative
     to cosine distances.
-
-    Raises:
-        SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative.
-        ZeroRowError: if a sample is zero.
-        UnknownActivationError: if ``activation`` names none.
-        ScaleError: if a scale is no finite number, or negative.
-        UnresolvedKernelError: if squares of samples leave the range of float64, or cosines are not
-            known to `TOLERATED`; kernels raise it, too, when they are computed and overflow.
     """
 
     def __init__(
@@ -97,13 +92,11 @@ class InfiniteNetwork:
         for name, value in (("branch_scale", branch), ("bias_scale", bias_scale)):
             if not 0 <= value < math.inf:
                 raise ScaleError(f"{name} is {value:g}; give a finite number, at least 0")
+        if not hasattr(depth, "__index__") or depth < 0:
+            raise SamplesError(f"depth {depth!r} is negative or not whole; it counts hidden layers")
         self.x = samples_of(x)
-        if not hasattr(depth, "__index__"):
-            raise SamplesError(f"depth {depth!r} is no whole number; it counts hidden layers")
-        if depth < 0:
-            raise SamplesError(f"depth {depth} is negative; it counts hidden layers")
-        sigma = activations.get(activation)
-        self.activation, self._name = sigma, f"{sigma.name} at depth {depth}"
+        self.activation = activations.get(activation)
+        self._name = f"{self.activation.name} at depth {depth}"
         self._split = None if x2 is None else len(self.x)  # where x2 begins
         if x2 is not None:
             others = samples_of(x2)
@@ -117,8 +110,7 @@ class InfiniteNetwork:
             q = np.einsum("nd,nd->n", self.x, self.x)
         in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
         self.require(in_range.all(), "squared norms leave float64's range")
-        self._units = self.x / np.sqrt(q)[:, None]
-        self._biased = bias_scale > 0
+        self.norms, self._biased = np.sqrt(q), bias_scale > 0
         self._build(q, depth, float(branch_scale is not None), branch * branch, bias_scale**2)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
         self.relative_error = math.fsum(layer.relative_error for layer, _, _ in self._layers)
@@ -155,23 +147,30 @@ class InfiniteNetwork:
     def matrix(self, entry: Callable[[slice, slice, Array, Array], Array]) -> Array:
         """Return the matrix (n, n2) of ``entry(rows, columns, w, e)``, computed tile by tile.
 
-        The arguments are the slices of a tile and the cosine distances of its pairs, w of their
-        embeddings and e of their model gradients. Without x2 it is exactly symmetric.
+        Without x2 it is exactly symmetric.
         """
-        n, total, offset = self._split or len(self.x), len(self.x), self._split or 0
-        memory.require(8 * n * (total - offset), f"a kernel of {n:,} × {total - offset:,} samples")
-        result = np.empty((n, total - offset))
-        tiles = upper_tiles(n, TILE)
-        if offset:
-            tiles = product(spans(n, TILE), spans(total, TILE, start=n))
-        for rows, columns in tiles:
-            inputs = self.input_distances(rows, columns)
-            block = entry(rows, columns, *self.propagate(rows, columns, *inputs))
-            if offset:
-                result[rows, columns.start - offset : columns.stop - offset] = block
+        n, n2 = (self._split, len(self.x) - self._split) if self._split else [len(self.x)] * 2
+        memory.require(8 * n * n2, f"a kernel of {n:,} × {n2:,} samples")
+        result = np.empty((n, n2))
+        for rows, columns, w, e in self.tiles():
+            block = entry(rows, columns, w, e)
+            if self._split:
+                result[rows, columns.start - n : columns.stop - n] = block
             else:
                 set_symmetric(result, rows, columns, block)
         return result
+
+    def tiles(self) -> Iterator[tuple[slice, slice, Array, Array]]:
+        """Yield rows, columns, and cosine distances w of embeddings and e of gradients of tiles.
+
+        Without x2 they cover the upper triangle.
+        """
+        tiles = upper_tiles(len(self.x), TILE)
+        if self._split:
+            tiles = product(spans(self._split, TILE), spans(len(self.x), TILE, start=self._split))
+        for rows, columns in tiles:
+            inputs = self.input_distances(rows, columns)
+            yield rows, columns, *self.propagate(rows, columns, *inputs)
 
     def require_cosines(self, tolerated: float) -> None:
         """Raise `UnresolvedKernelError` if the cosines of the kernels have larger errors."""
@@ -180,14 +179,18 @@ class InfiniteNetwork:
     def require(self, condition: bool | np.bool_, problem: str) -> None:
         """Raise `UnresolvedKernelError` with this problem unless a condition holds."""
         if not condition:
-            raise unresolved(problem, network=self._name, x=self.x)
+            raise UnresolvedKernelError(problem, network=self._name, x=self.x)
 
     def input_distances(self, rows: slice, columns: slice) -> tuple[Array, Array]:
         """Return 1 - cos θ and θ of a tile of samples, from differences if close to 0 or π."""
-        cosine = np.clip(self._units[rows] @ self._units[columns].T, -1, 1)
+        left, right = (self.x[part] / self.norms[part, None] for part in (rows, columns))
+        cosine = np.clip(left @ right.T, -1, 1)
         w, theta = 1 - cosine, np.arccos(cosine)
-        i, j = np.nonzero(np.abs(cosine) > 1 - CLOSE)
-        w[i, j], theta[i, j] = self._accurate_angles(i + rows.start, j + columns.start)
+        close = np.nonzero(np.abs(cosine) > 1 - CLOSE)
+        for part in spans(len(close[0]), max(1, GATHERED // self.x.shape[1])):
+            i, j = (index[part] for index in close)
+            theta[i, j] = angles_between(self.x[rows][i], self.x[columns][j])
+            w[i, j] = 2 * np.sin(theta[i, j] / 2) ** 2
         return w, theta
 
     def propagate(self, rows: slice, columns: slice, w: Array, theta: Array) -> tuple[Array, Array]:
@@ -205,13 +208,6 @@ class InfiniteNetwork:
             w, e = covariance.distance(*at, w, 0), tangent.distance(*at, e, w, 0)
         self.require(np.isfinite(e).all(), "the kernel is not finite in float64")
         return w, e
-
-    def _accurate_angles(self, i: Indices, j: Indices) -> tuple[Array, Array]:
-        """Return 1 - cos θ and θ (k,) of rows ``i`` and ``j``, from their differences."""
-        theta = np.empty(len(i))
-        for part in spans(len(i), max(1, GATHERED // self.x.shape[1])):
-            theta[part] = angles_between(self.x[i[part]], self.x[j[part]])
-        return 2 * np.sin(theta / 2) ** 2, theta
 
 
 class Sum:
@@ -273,11 +269,4 @@ def require_cosines(error: float, *, network: str, x: Array, tolerated: float = 
     """Raise `UnresolvedKernelError` if a network's cosines are wrong by more than is tolerated."""
     if not error <= tolerated:
         problem = f"cosines of the kernel have errors up to {error:.2g}"
-        raise unresolved(problem, network=network, x=x)
-
-
-def unresolved(problem: str, *, network: str, x: Array) -> UnresolvedKernelError:
-    return UnresolvedKernelError(
-        f"{network}: {problem}, for samples with entries up to {np.abs(x).max():.3g}; "
-        "scale the data to norms nearer 1, and all to one norm if σ has kinks away from 0"
-    )
+        raise UnresolvedKernelError(problem, network=network, x=x)

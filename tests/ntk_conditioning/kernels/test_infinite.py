@@ -188,7 +188,7 @@ HARD = {
 @pytest.mark.parametrize(("name", "depth"), [("relu", 0), ("relu", 5), ("linear", 2), ("erf", 2)])
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_cases_have_the_brute_force_minimum(kind, name, depth, monkeypatch):
-    monkeypatch.setattr(infinite, "TILE", 25)
+    monkeypatch.setattr(infinite_network, "TILE", 25)
     assert_brute_force(HARD[kind], depth, name)
 
 
@@ -196,7 +196,7 @@ def test_hard_cases_have_the_brute_force_minimum(kind, name, depth, monkeypatch)
 def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_counts(
     tile, monkeypatch
 ):
-    monkeypatch.setattr(infinite, "TILE", tile)
+    monkeypatch.setattr(infinite_network, "TILE", tile)
     x = samples(5, 4)
     x[3] = 4 * x[1]
     found = infinite.min_angle(x, depth=2, activation="relu")
