@@ -18,7 +18,6 @@ from ntk_conditioning.duals.closed_forms import angle_of, leaky_relu_step
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.kernels import infinite, modules
 from ntk_conditioning.kernels.depth_profiles import layer_by_layer
-from ntk_conditioning.kernels.interpolated_kernels import ntk_distances
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
@@ -77,16 +76,18 @@ def non_linearity(setting: Setting) -> Measurements:
         a, b = math.sqrt(1 - delta), math.sqrt(delta)
         sigma = activations.leaky_relu((a - b) / (a + b), name="bent")  # a s + b|s|
         near = enumerate(layer_by_layer(sigma, apart, angle_of(apart)), start=1)
-        needed.append(next(n for n, layer in near if _kappa(layer.e[0]) <= 1.1 * limit))
+        needed.append(next(n for n, layer in near if _kappa(layer.ntk.distances[0]) <= 1.1 * limit))
         bound = 3 * math.pi / (16 * delta)
         entries = enumerate(layer_by_layer(sigma, every, angle_of(every)), start=1)
         gaps = [
-            (bound * np.sqrt(2 / layer.w) - 1 / 8 - n * (1 - layer.e)).min()
+            (bound * np.sqrt(2 / layer.nngp.distances) - 1 / 8 - n * layer.ntk.pairs).min()
             for n, layer in itertools.islice(entries, 300)
         ]
         yield row("entries_below_bound", min(gaps))
         if delta >= 1 / 4:
-            kappa = _kappa(ntk_distances(sigma, LESS_DEEP)(np.ones(1))[0])
+            layers = layer_by_layer(sigma, np.ones(1), np.full(1, math.pi / 2))
+            deep = next(itertools.islice(layers, LESS_DEEP, None))
+            kappa = _kappa(deep.ntk.distances[0])
             yield row("limiting_kappa_of_delta", kappa, limit, depth=LESS_DEEP)
     yield measurement("layers_step", np.divide(needed[1:], needed[:-1]), n=N, at=DELTAS[1:])
     yield measurement("layers_exponent", exponent(DELTAS, needed), n=N)
@@ -163,7 +164,7 @@ def layer_norm(setting: Setting) -> Measurements:
     for row, name, angle in grid(activation=names, at=ANGLES[:3]):
         theta = np.array([angle])
         layers = layer_by_layer(activations.get(f"normalized_{name}"), 1 - np.cos(theta), theta)
-        small = (rho for now in layers if (rho := 1 - now.w[0]) <= SMALL)
+        small = (rho for now in layers if (rho := now.nngp.pairs[0]) <= SMALL)
         first, *_, last = itertools.islice(small, STEPS + 1)
         printed = 1 - expansion(activations.get(name)).non_linearity
         yield row("layer_norm_factor", (last / first) ** (1 / STEPS), printed)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count, islice
 
 import numpy as np
 import scipy.linalg
@@ -30,70 +31,24 @@ UNIT = 1e-9
 
 
 @dataclass(frozen=True)
-class PairDistances:
-    """Cosine distances w of correlations and e of NTKs after some layers, with error bounds."""
-
-    w: Array
-    e: Array
-    w_error: Array
-    e_error: Array
-
-
-def layer_by_layer(activation: Activation, w: Array, theta: Array) -> Iterator[PairDistances]:
-    """Yield the distances after 0, 1, 2, … layers for samples of norm 1 at angles θ, w = 1 - cos θ.
-
-    w' and h are concave in w up to 1 and vanish with it, as the dual has no negative coefficient:
-    so relative errors do not grow there. Beyond, h is no steeper at 2 - g than at g, and an error δ
-    of w changes it by no more than h(δ).
-    """
-    layer = resolved_dual(
-        activation, np.ones(1), network=f"{activation.name} along depth", x=np.ones((1, 1))
-    )
-    slope = float(layer.slopes[0] / layer.variances[0])
-    share = 1.0  # of the last layer in the diagonal of the NTK
-    angles: Array | None = theta  # w near 2 does not determine them
-
-    def added(distance: Array) -> Array:
-        known = np.minimum(layer.error, layer.relative_error * distance)
-        return np.asarray(known + ROUNDING * distance)
-
-    now = PairDistances(w, w, np.zeros_like(w), np.zeros_like(w))
-    while True:
-        yield now
-        share = share / (share + slope)
-        next_w, h = pair_cosine_distances(layer, now.w, angles)
-        angles = None
-        e = share * next_w + (1 - share) * (now.e + h - now.e * h)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.where(now.w > 0, h * now.w_error / now.w, 0.0)
-            at_error = pair_cosine_distances(layer, np.minimum(now.w_error, 1.0))[1]
-            beyond = np.minimum(at_error, now.w_error / np.maximum(2 - now.w, EPS))
-            moved = np.where(now.w > 1, beyond, moved)
-        w_error = slope * np.abs(1 - h) * now.w_error + added(next_w)
-        e_error = np.abs(1 - h) * now.e_error + np.abs(1 - now.e) * (moved + added(h))
-        e_error = share * w_error + (1 - share) * e_error + ROUNDING * e
-        now = PairDistances(next_w, e, w_error, e_error)
-
-
-@dataclass(frozen=True)
 class Correlations:
-    """Correlations K_ij / K_11 of the pairs i < j, row by row, as ``distances`` from 1.
+    """Correlations K_ij / K_11 of pairs, as ``distances`` from 1, and bounds on their ``errors``.
 
-    ``distances`` are (n (n-1) / 2,); ``error`` bounds that of an entry, by quadrature and rounding.
+    They are arrays of one shape; for eigenvalues (n (n-1) / 2,), of the pairs i < j, row by row.
     """
 
     distances: Array
-    error: float
+    errors: Array
+
+    @property
+    def error(self) -> float:
+        """A bound on the error of all entries, by quadrature and rounding."""
+        return float(np.max(self.errors)) + ROUNDING
 
     @property
     def pairs(self) -> Array:
-        """The correlations (n (n-1) / 2,)."""
+        """The correlations, in the shape of the distances."""
         return 1 - self.distances
-
-    @property
-    def largest(self) -> float:
-        """The largest absolute correlation."""
-        return float(np.abs(self.pairs).max())
 
     @cached_property
     def eigenvalues(self) -> tuple[float, float]:
@@ -130,6 +85,39 @@ class Kernels:
     ntk: Correlations
 
 
+def layer_by_layer(activation: Activation, w: Array, theta: Array | None) -> Iterator[Kernels]:
+    """Yield the kernels after 0, 1, 2, … layers for samples of norm 1 at angles θ, w = 1 - cos θ.
+
+    w' and h are concave in w up to 1 and vanish with it, as the dual has no negative coefficient:
+    so relative errors do not grow there. Beyond, h is no steeper at 2 - g than at g, and an error δ
+    of w changes it by no more than h(δ).
+    """
+    layer = resolved_dual(
+        activation, np.ones(1), network=f"{activation.name} along depth", x=np.ones((1, 1))
+    )
+    slope = float(layer.slopes[0] / layer.variances[0])
+    share = 1.0  # of the last layer in the diagonal of the NTK
+    e, w_error, e_error = w, np.zeros_like(w), np.zeros_like(w)
+
+    def added(distance: Array) -> Array:
+        known = np.minimum(layer.error, layer.relative_error * distance)
+        return np.asarray(known + ROUNDING * distance)
+
+    for depth in count():
+        yield Kernels(depth, Correlations(w, w_error), Correlations(e, e_error))
+        share = share / (share + slope)
+        after, h = pair_cosine_distances(layer, w, theta)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at_error = pair_cosine_distances(layer, np.minimum(w_error, 1.0))[1]
+            beyond = np.minimum(at_error, w_error / np.maximum(2 - w, EPS))
+            moved = np.select([w > 1, w > 0], [beyond, h * w_error / w])
+        w_error = slope * np.abs(1 - h) * w_error + added(after)
+        e_error = np.abs(1 - h) * e_error + np.abs(1 - e) * (moved + added(h))
+        e = share * after + (1 - share) * (e + h - e * h)
+        e_error = share * w_error + (1 - share) * e_error + ROUNDING * e
+        w, theta = after, None  # the angles are those of w, but of the first near 2
+
+
 def along_depth(
     x: ArrayLike, *, depths: Iterable[int], activation: Activation | str
 ) -> Iterator[Kernels]:
@@ -147,7 +135,7 @@ def along_depth(
     """
     wanted = set(depths)
     start = InfiniteNetwork(x, depth=min({0, *wanted}), activation=activation)
-    norms = np.linalg.norm(start.x, axis=1)
+    norms = start.norms
     if len(norms) < 2:
         raise SamplesError("a single sample has no pair; give at least two")
     if np.abs(norms - 1).max() > UNIT:
@@ -155,13 +143,7 @@ def along_depth(
             f"norms from {norms.min():g} to {norms.max():g}; scale the samples to norm 1 "
             "(scaling: unit_norm)"
         )
-    pairs = np.triu_indices(len(norms), 1)
-    w, theta = start.input_distances(slice(0, len(norms)), slice(0, len(norms)))
-    layers = layer_by_layer(start.activation, w[pairs], theta[pairs])
-    for depth, now in zip(range(max(wanted, default=-1) + 1), layers, strict=False):
-        if depth in wanted:
-            nngp, ntk = (
-                Correlations(distances, float(error.max()) + ROUNDING)
-                for distances, error in ((now.w, now.w_error), (now.e, now.e_error))
-            )
-            yield Kernels(depth, nngp, ntk)
+    pairs, every = np.triu_indices(len(norms), 1), slice(0, len(norms))
+    w, theta = (distances[pairs] for distances in start.input_distances(every, every))
+    layers = layer_by_layer(start.activation, w, theta)
+    yield from (now for now in islice(layers, max(wanted, default=-1) + 1) if now.depth in wanted)

@@ -13,7 +13,6 @@ from itertools import islice
 import numpy as np
 from scipy.interpolate import BSpline, make_interp_spline
 
-from ntk_conditioning.duals.closed_forms import angle_of
 from ntk_conditioning.kernels.depth_profiles import layer_by_layer
 from ntk_conditioning.kernels.infinite_network import EPS
 from ntk_conditioning.networks.activations import Activation, Array
@@ -21,44 +20,25 @@ from ntk_conditioning.networks.activations import Activation, Array
 #: Maps cosine distances of samples, 1 - x · x', to those of a kernel.
 Distances = Callable[[Array], Array]
 
-#: Nodes between tan θ/2 and e times it, where they begin, and the degree of the spline.
-NODES, SMALLEST, DEGREE = 90, 5e-9, 7
+#: Nodes between tan θ/2 and e times it, those at θ = 5e-9 and π less it, and the spline's degree.
+NODES, END, DEGREE = 90, -np.log(5e-9 / 2), 7
+AT = np.linspace(-END, END, 2 * int(END * NODES) + 1)
 #: Relative error of a value for the rounding of its logarithm, which is some -40 at least.
 SPLINE_ROUNDING = 64 * EPS
 #: Smaller values of e are taken for this one: layers of an ordered phase may make them subnormal.
 TINY = 1e-300
 
 
-def ntk_distances(activation: Activation, depth: int) -> Distances:
-    """Return the function e(w) = 1 - Θ(x, x') / Θ(x, x) of cosine distances w = 1 - x · x'.
-
-    It takes and returns float64 arrays of any shape, and goes through all layers for each entry.
-
-    >>> from ntk_conditioning.networks import activations
-    >>> far = ntk_distances(activations.get("relu"), 1)(np.array(1.0))
-    >>> round(float(1 - far) * np.pi, 12)
-    0.5
-    """
-
-    def distances(w: Array) -> Array:
-        layers = layer_by_layer(activation, w, angle_of(w))
-        return next(islice(layers, depth, None)).e
-
-    return distances
-
-
 @dataclass(frozen=True)
 class Table:
     """The function e of one activation and depth; call it with distances of any shape."""
 
-    depth: int
     spline: BSpline
     errors: Array
     opposite: float  # e(2), which float64 has no nodes close enough to
 
     def __call__(self, w: Array) -> Array:
-        within = np.maximum(w, _distance(self.spline.t[0]))
-        e = np.exp(self.spline(self._node_position(within))) * (w / within)
+        e = np.exp(self.spline(_position(w))) * np.minimum(w / FIRST, 1)
         return np.where(w < 2, e, self.opposite)
 
     def error(self, w: Array, input_error: float = 0.0) -> float:
@@ -69,55 +49,49 @@ class Table:
         e(δ), as the kernel has no negative coefficient. Closer than the table's first node, e
         itself is counted.
         """
-        closest, furthest = w.min(), w.max()
-        step = len(self.errors) / (self.spline.t[-1] - self.spline.t[0])
-        ends = (self._node_position(np.array([closest, furthest])) - self.spline.t[0]) * step
-        near = self.errors[max(0, int(ends[0]) - 1) : int(ends[1]) + 2].max()
-        first = _distance(self.spline.t[0])
-        if ((w > 0) & (w < first)).any():
-            near += float(self(first))
-        if not input_error:
-            return float(near)
-        closest = min(closest, max(2 - furthest, 0.0))
-        slope = float(self(closest) / closest) if closest > 0 else np.inf
-        return float(near + min(float(self(np.array(input_error))), slope * input_error))
-
-    def _node_position(self, w: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            at = np.log(w / np.maximum(2 - w, 0)) / 2
-        return np.clip(at, self.spline.t[0], self.spline.t[-1])
+        first, last = np.searchsorted(AT, _position(np.array([w.min(), w.max()])))
+        error = self.errors[max(0, first - 2) : last + 1].max()
+        if ((w > 0) & (w < FIRST)).any():
+            error += self(FIRST)
+        moved, closest = self(np.array(input_error)), np.minimum(w.min(), 2 - w.max())
+        if closest > 0:
+            moved = np.minimum(moved, self(closest) / closest * input_error)
+        return float(error + moved)
 
 
 def tables(activation: Activation, depths: Iterable[int]) -> dict[int, Table]:
     """Return a table of e for each of the depths; they work in float64, in any shape.
 
     >>> from ntk_conditioning.networks import activations
-    >>> relu = tables(activations.get("relu"), [1])[1]
-    >>> w = np.array([1e-12, 0.1, 2.0])
-    >>> bool(np.allclose(relu(w), ntk_distances(activations.get("relu"), 1)(w), rtol=1e-11))
-    True
+    >>> round(float(1 - tables(activations.get("relu"), [1])[1](np.array(1.0))) * np.pi, 12)
+    0.5
     """
-    wanted = set(depths)
-    most = -np.log(SMALLEST / 2)
-    x = np.linspace(-most, most, 2 * int(most * NODES) + 1)
-    # every second is between two nodes, where the spline's error is seen
-    at = np.sort(np.append(x, (x[1:] + x[:-1]) / 2))
-    w, theta = np.append(_distance(at), 2.0), np.append(2 * np.arctan(np.exp(at)), np.pi)
-    table_of = {}
-    layers = layer_by_layer(activation, w, theta)
-    for depth, now in zip(range(max(wanted, default=-1) + 1), layers, strict=False):
-        if depth in wanted:
-            e = np.maximum(now.e, TINY)
-            e, opposite = e[:-1], float(e[-1])
-            spline = make_interp_spline(x, np.log(e[::2]), k=DEGREE)
-            between = np.abs(np.exp(spline((x[1:] + x[:-1]) / 2)) - e[1::2])
-            seen = 2 * np.maximum(np.append(between, 0), np.append(0, between))
-            table_of[depth] = Table(
-                depth, spline, now.e_error[:-1:2] + seen + SPLINE_ROUNDING * e[::2], opposite
-            )
-    return table_of
+    wanted, result = set(depths), {}
+    # halfway between two nodes the spline's error is seen
+    halfway = (AT[1:] + AT[:-1]) / 2
+    x = np.concatenate([AT, halfway, [np.inf]])
+    layers = layer_by_layer(activation, _distance(x), 2 * np.arctan(np.exp(x)))
+    for layer in islice(layers, max(wanted, default=-1) + 1):
+        if layer.depth in wanted:
+            e, error = np.maximum(layer.ntk.distances, TINY), layer.ntk.errors[: len(AT)]
+            at_nodes, between, opposite = np.split(e, [len(AT), -1])
+            spline = make_interp_spline(AT, np.log(at_nodes), k=DEGREE)
+            off = np.abs(np.exp(spline(halfway)) - between)
+            seen = 2 * np.maximum(np.append(off, 0), np.append(0, off))
+            errors = error + seen + SPLINE_ROUNDING * at_nodes
+            result[layer.depth] = Table(spline, errors, float(opposite[0]))
+    return result
 
 
 def _distance(x: Array) -> Array:
     """Return 1 - cos θ at x = log tan θ/2."""
     return np.asarray(2 / (1 + np.exp(-2 * x)))
+
+
+def _position(w: Array) -> Array:
+    """Return x, within the table, at w = 1 - cos θ."""
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(w / np.maximum(2 - w, 0)) / 2, -END, END)
+
+
+FIRST = _distance(AT[0])

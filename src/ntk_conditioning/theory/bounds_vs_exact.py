@@ -52,7 +52,7 @@ def compare(
                 "lambda_min": 1 + low,
                 "lambda_max": 1 + high,
                 "lambda_error": correlations.eigenvalue_error,
-                "correlation_max": correlations.largest,
+                "correlation_max": float(np.abs(correlations.pairs).max()),
                 "correlation_error": correlations.error,
             }
             if correlations.excess:

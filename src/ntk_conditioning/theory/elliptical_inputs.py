@@ -28,10 +28,10 @@ def elliptical(distances: Distances, variances: ArrayLike, *, n: int, c: float =
 
     ``variances`` (d,) of the features of z before it is scaled to norm 1 need not sum to 1.
 
-    >>> from ntk_conditioning.kernels.interpolated_kernels import ntk_distances
+    >>> from ntk_conditioning.kernels.interpolated_kernels import tables
     >>> from ntk_conditioning.theory.random_matrix_predictions import uniform
     >>> from ntk_conditioning.networks import activations
-    >>> relu = ntk_distances(activations.get("relu"), 2)
+    >>> relu = tables(activations.get("relu"), [2])[2]
     >>> round(elliptical(relu, [1.0] * 200, n=100).kappa / uniform(relu, n=100, d=200).kappa, 2)
     1.0
     """

@@ -9,7 +9,7 @@ from scipy.spatial.distance import squareform
 from scipy.special import comb
 
 from ntk_conditioning.kernels.infinite import InfiniteNetwork
-from ntk_conditioning.kernels.interpolated_kernels import ntk_distances, tables
+from ntk_conditioning.kernels.interpolated_kernels import tables
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.depth import close_gain, deep_rate, far_samples, phase
 from ntk_conditioning.theory.phase_diagram import RandomPlace, measure
@@ -23,13 +23,13 @@ SMOOTH = ["erf", "tanh", "gelu", "sigmoid", "softplus", "normalized_sigmoid"]
 @pytest.mark.parametrize("depth", [1, 3, 10])
 def test_close_samples_part_by_their_gain(name, depth):
     sigma, w = activations.get(name), np.array([1e-7])
-    gain = ntk_distances(sigma, depth)(w).item() / w.item()
+    gain = tables(sigma, [depth])[depth](w).item() / w.item()
     assert close_gain(sigma, depth) == pytest.approx(gain, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "gelu"])
 def test_far_samples_have_the_laws_of_all_degrees_in_many_dimensions(name):
-    kernel, off = ntk_distances(activations.get(name), 2), []
+    kernel, off = tables(activations.get(name), [2])[2], []
     for n in (64, 256, 1024):
         law, far = uniform(kernel, n=n, d=4 * n), far_samples(kernel, n=n, d=4 * n)
         off.append(abs(math.log(far.low / law.low)) + abs(math.log(far.largest / law.largest)))
@@ -41,7 +41,7 @@ def test_deep_networks_are_ordered_critical_or_chaotic():
     at = np.array([0.3, 0.6])
     for name in (*SMOOTH, "relu", "normalized_relu"):
         sigma = activations.get(name)
-        one, two = (ntk_distances(sigma, depth)(at) for depth in (60, 90))
+        one, two = (table(at) for table in tables(sigma, [60, 90]).values())
         if phase(sigma) == "ordered":  # all distances vanish, and kappa is n over them
             rate = np.log(one / two) / 30
             np.testing.assert_allclose(rate, deep_rate(sigma), rtol=0.02)
@@ -126,7 +126,7 @@ def test_samples_have_the_spectrum_of_the_laws(shape, parameter, n, d):
     place = RandomPlace(shape=shape, parameter=parameter, n=n, d=d)
     low, high = (0.3, 0.1) if shape == "power_law" else (0.05, 0.02)
     for name, depth in (("relu", 3), ("tanh", 1), ("tanh", 8), ("normalized_sigmoid", 16)):
-        kernel = ntk_distances(activations.get(name), depth)
+        kernel = tables(activations.get(name), [depth])[depth]
         law, values = place.law(kernel), eigenvalues(place, kernel)
         spikes, (bulk, *_) = np.split(values, [len(law.spikes)])
         assert values[-1] == pytest.approx(law.low, rel=low, abs=1e-11), name
@@ -137,7 +137,7 @@ def test_samples_have_the_spectrum_of_the_laws(shape, parameter, n, d):
 
 def test_laws_are_approached_as_samples_and_dimensions_grow():
     """Ends of a bulk fluctuate like n^(-2/3); here they come nearer at least like n^(-1/2)."""
-    kernel, sizes, off = ntk_distances(activations.get("relu"), 2), [64, 256, 1024], []
+    kernel, sizes, off = tables(activations.get("relu"), [2])[2], [64, 256, 1024], []
     for n in sizes:
         place, distances = RandomPlace(shape="uniform", parameter=0, n=n, d=n), []
         law = place.law(kernel)
