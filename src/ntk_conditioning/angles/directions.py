@@ -10,12 +10,6 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 
 
-def scaled(x: Array) -> Array:
-    """Return rows times powers of 2 that bring their largest entries to [1, 2)."""
-    exponent = np.frexp(np.abs(x).max(axis=1))[1]
-    return np.asarray(x / np.ldexp(1.0, exponent - 1)[:, None])
-
-
 def angles_between(x: Array, y: Array) -> Array:
     """Return the angles (k,) between the rows of ``x`` and ``y`` (k, d), in radians and float64.
 
@@ -25,7 +19,8 @@ def angles_between(x: Array, y: Array) -> Array:
     >>> angles_between(np.array([[1.0, 0.0]]), np.array([[3.0, 3e-20]]))
     array([1.e-20])
     """
-    x, y = scaled(x), scaled(y)
+    # by powers of 2, so that squares are in range
+    x, y = (np.ldexp(r, -np.frexp(np.abs(r).max(axis=1, keepdims=True))[1]) for r in (x, y))
     scale, across = split_along(x, y)
     along = scale[:, 0] * np.linalg.norm(y, axis=1)
     return np.asarray(np.arctan2(np.linalg.norm(across, axis=1), along))
@@ -47,14 +42,13 @@ def split_along(x: Any, y: Any) -> tuple[Any, Any]:
 def exact_product(a: Any, b: Any) -> tuple[Any, Any]:
     """Return fl(a b) and a b - fl(a b) (Dekker 1971, "A floating-point technique", section 5)."""
     product = a * b
-    a_high, a_low = _halves(a)
-    b_high, b_low = _halves(b)
+    a_high, b_high = _high(a), _high(b)
+    a_low, b_low = a - a_high, b - b_high
     rest = ((product - a_high * b_high) - a_low * b_high) - a_high * b_low
     return product, a_low * b_low - rest
 
 
-def _halves(a: Any) -> tuple[Any, Any]:
-    """Return numbers of 26 bits whose sum is ``a``."""
+def _high(a: Any) -> Any:
+    """Return ``a`` rounded to 26 bits, as are its remainders."""
     shifted = a * 134217729.0  # 2^27 + 1
-    high = shifted - (shifted - a)
-    return high, a - high
+    return shifted - (shifted - a)

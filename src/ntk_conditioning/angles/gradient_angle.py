@@ -6,18 +6,19 @@ change forward, delta and its change backward. A cosine could not tell angles of
 
 from __future__ import annotations
 
-from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch.linalg import vecdot
 
 from ntk_conditioning.angles.directions import split_along
 from ntk_conditioning.angles.pairs import ZeroRowError, spans
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
+
+vjp: Any = torch.autograd.functional.vjp  # which has no types
 
 PAIRS_AT_ONCE = 256
 # The relative error of sigma(z + dz) - sigma(z) is about eps/|dz|, that of the midpoint rule about
@@ -145,16 +146,16 @@ def _layer_parts(alpha: Change, delta: Change) -> tuple[Tensor, Tensor, Tensor, 
     """
     (a, p2, alpha2), (b, q2, delta2) = _split(alpha), _split(delta)
     across = (1 + b).square() * delta2 * p2 + (1 + a).square() * alpha2 * q2 + p2 * q2
-    moved = _dot(alpha.moved, alpha.moved) * _dot(delta.moved, delta.moved)
+    moved = vecdot(alpha.moved, alpha.moved) * vecdot(delta.moved, delta.moved)
     return alpha2 * delta2, a + b + a * b, across, moved
 
 
 def _split(v: Change) -> tuple[Tensor, Tensor, Tensor]:
     """Return c, |r|² and |v|² of dv = c v + r with r orthogonal to v, row by row."""
-    squared = _dot(v.value, v.value)
-    c = torch.where(squared > 0, _dot(v.value, v.change) / squared, 0.0)
+    squared = vecdot(v.value, v.value)
+    c = torch.where(squared > 0, vecdot(v.value, v.change) / squared, 0.0)
     r = v.change - c.unsqueeze(1) * v.value
-    return c, _dot(r, r), squared
+    return c, vecdot(r, r), squared
 
 
 def _activation_change(activation: Activation, z: Change) -> tuple[Change, Change]:
@@ -162,8 +163,9 @@ def _activation_change(activation: Activation, z: Change) -> tuple[Change, Chang
     value, slope = activation.function(z.value), activation.derivative(z.value)
     d_value = activation.function(z.moved) - value
     d_slope = activation.derivative(z.moved) - slope
-    same_side = torch.ones_like(z.value, dtype=torch.bool)
-    for edge in _edges(activation):
+    ones = torch.ones_like(z.value)
+    same_side = ones.bool()
+    for edge in (0.0, *activation.kinks):  # at 0 a kink need not be declared
         same_side &= (z.value > edge) == (z.moved > edge)
     if activation.homogeneous:  # linear on either side of 0, where d_slope is exactly 0
         d_value = torch.where(same_side, slope * z.change, d_value)
@@ -171,27 +173,6 @@ def _activation_change(activation: Activation, z: Change) -> tuple[Change, Chang
     near = same_side & (z.change.abs() < MIDPOINT_BELOW)
     middle = z.value + z.change / 2
     d_value = torch.where(near, z.change * activation.derivative(middle), d_value)
-    d_slope = torch.where(near, z.change * _curvature(activation, middle), d_slope)
+    _, curvature = vjp(activation.derivative, middle, ones)
+    d_slope = torch.where(near, z.change * curvature, d_slope)
     return Change(value, d_value), Change(slope, d_slope)
-
-
-@cache
-def _edges(activation: Activation) -> tuple[float, ...]:
-    """Return the kinks, and 0 if the derivative jumps there undeclared."""
-    below, above = activation.slopes(np.array([-1e-300, 1e-300]))
-    return activation.kinks if np.isclose(below, above) else (*activation.kinks, 0.0)
-
-
-def _curvature(activation: Activation, z: Tensor) -> Tensor:
-    """Return sigma''(z), by differentiating the derivative."""
-    with torch.enable_grad():
-        z = z.detach().requires_grad_()
-        slope = activation.derivative(z)
-        if not slope.requires_grad:  # constant on either side of a kink
-            return torch.zeros_like(z)
-        (curvature,) = torch.autograd.grad(slope.sum(), z)
-    return curvature
-
-
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).sum(dim=1)
