@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from ntk_conditioning.angles.gradient_angle import (
     SMALLEST_NORM,
@@ -33,7 +34,7 @@ from ntk_conditioning.networks.mlp import (
 
 MEMORY = 2**32  # bytes that gradients may take in a search, by default
 EXACT_AT_ONCE = 1024  # samples whose gradients are in float64 before they are rounded
-MOST_WAITING = 1 << 18  # pairs that may wait for float64
+MOST_WAITING = 1 << 18  # pairs that may wait for the accurate formula
 GATHERED_AT_ONCE = 1 << 12  # pairs that are gathered at once
 GATHERING = 4096  # a gathered pair costs as much as a block of so many pairs of a tile
 
@@ -95,10 +96,10 @@ def min_angle(
         search = _Search(gradients, shape)
         for i, j in panels.pairs():
             search.screen(panels[i], panels[j])
-        search.refine()
+        search.measure()
     angle, *pair = search.best
     i, j = first[pair].tolist()
-    return MinAngle(angle, i, j, duplicates.pairs, search.refined)
+    return MinAngle(angle, i, j, duplicates.pairs, search.measured)
 
 
 class _UnitGradients:
@@ -109,14 +110,14 @@ class _UnitGradients:
 
     def __init__(self, mlp: MLP, x: Tensor) -> None:
         self.mlp, self.x = mlp, x
-        # In a linear network delta is the same for all samples: one block from one linear map.
-        self._map = linear_map(mlp) if mlp.depth and is_linear(mlp) else None
-        linear = self._map is not None
-        factors = 0 if linear else gradient_tiles.factor_bytes(mlp, torch.float32)
+        self._screened = mlp, x
+        if mlp.depth and is_linear(mlp):  # one map gives gradients of the same inner products
+            self._screened = MLP((x.new_ones(1, mlp.dim),), mlp.activation), x @ linear_map(mlp)
+        network, _ = self._screened
+        factors = gradient_tiles.factor_bytes(network, torch.float32)
         #: What one sample takes in float32.
         self.row_bytes = mlp.dim * torch.float32.itemsize + factors
-        blocks = 1 if linear else mlp.depth + 1
-        self.rest = x.new_zeros(blocks, len(x), dtype=torch.float32)
+        self.rest = x.new_zeros(network.depth + 1, len(x), dtype=torch.float32)
         self._norms = x.new_empty(len(x))
 
     def rounding(self, dtype: torch.dtype) -> float:
@@ -132,20 +133,20 @@ class _UnitGradients:
 
     def exact(self, rows: slice | Tensor) -> tuple[GradientFactors, Tensor]:
         """Return unit gradients in float64, alphas of norm 1, and norms of blocks (blocks, n)."""
-        x = self.x[rows]
-        if self._map is None:
-            factors = gradient_factors(self.mlp, x)
-        else:
-            factors = GradientFactors((x @ self._map,), ())
-        norms = factors.squared_norms().sqrt_()
-        self._norms[rows] = norms
-        sizes = [torch.linalg.vector_norm(alpha, dim=1) for alpha in factors.alphas]
-        divisors = [torch.where(size > 0, size, 1).unsqueeze(1) for size in sizes]
-        alphas = [alpha / size for alpha, size in zip(factors.alphas, divisors, strict=True)]
-        ratios = [(size / norms).unsqueeze(1) for size in sizes]
-        alphas[-1] *= ratios[-1]  # where delta is 1
-        deltas = [delta * ratio for delta, ratio in zip(factors.deltas, ratios, strict=False)]
-        shares = [torch.linalg.vector_norm(part, dim=1) for part in (*deltas, alphas[-1])]
+        network, x = self._screened
+        factors = gradient_factors(network, x[rows])
+        norms = factors.squared_norms().sqrt_().unsqueeze(1)
+        self._norms[rows] = norms[:, 0]
+        sizes = [vector_norm(alpha, dim=1, keepdim=True) for alpha in factors.alphas]
+        alphas = [
+            alpha / torch.where(size > 0, size, 1)
+            for alpha, size in zip(factors.alphas, sizes, strict=True)
+        ]
+        alphas[-1] *= sizes[-1] / norms  # where delta is 1
+        deltas = [
+            delta * (size / norms) for delta, size in zip(factors.deltas, sizes, strict=False)
+        ]
+        shares = [vector_norm(part, dim=1) for part in (*deltas, alphas[-1])]
         return GradientFactors(tuple(alphas), tuple(deltas)), torch.stack(shares)
 
     def rounded(self, span: slice) -> GradientFactors:
@@ -188,21 +189,20 @@ class _Search:
         self._gradients, self._shape = gradients, shape
         self._single, self._double = map(gradients.rounding, (torch.float32, torch.float64))
         self._floor = -1.0
-        self._waiting: list[tuple[Tensor, Tensor]] = []
+        self._waiting = torch.empty(0, 2, dtype=torch.int64, device=gradients.x.device)
+        self._cosines = gradients.x.new_empty(0)
         self.best = (math.inf, 0, 0)
-        self.refined = 0
+        self.measured = 0
 
     def screen(self, left: Panel, right: Panel) -> None:
         """Keep all pairs between two panels that may have the smallest angle."""
         for r, c in gradient_tiles.tiles(left.span, right.span, self._shape, upper=True):
-            in_tile, cosine = self._possible(left.rows(r), right.rows(c), r, c)
+            pairs, cosine = self._possible(left.rows(r), right.rows(c), r, c)
             if len(cosine):
                 self._floor = max(self._floor, float(cosine.max()) - self._single)
-                possible = cosine >= self._floor - self._single
-                pairs = in_tile[possible] + in_tile.new_tensor([r.start, c.start])
-                self._waiting.append((pairs, cosine[possible]))
-            if sum(len(pairs) for pairs, _ in self._waiting) > MOST_WAITING:
-                self.refine()
+                kept = (cosine >= self._floor - self._single) & self._undecided(pairs)
+                if kept.any():
+                    self._keep(pairs[kept], cosine[kept])
 
     def _possible(
         self, rows: GradientFactors, columns: GradientFactors, r: slice, c: slice
@@ -214,36 +214,41 @@ class _Search:
         rest, least = self._gradients.rest, self._floor - self._single
         for block in range(len(rest)):
             gradient_tiles.add_layer(total, rows, columns, block)
-            bound = torch.addr(total, rest[block, r], rest[block, c])
-            if float(bound.max()) < least:
-                return torch.empty(0, 2, dtype=torch.int64, device=total.device), total[:0, 0]
-            possible, left = bound >= least, len(rest) - 1 - block
-            if left and GATHERING * int(possible.count_nonzero()) <= left * bound.numel():
-                pairs = torch.nonzero(possible)
-                parts = torch.split(pairs, GATHERED_AT_ONCE)
-                return pairs, torch.cat([cosines(rows, columns, part) for part in parts])
+            possible = torch.addr(total, rest[block, r], rest[block, c]) >= least
+            left = len(rest) - 1 - block
+            if left and GATHERING * int(possible.count_nonzero()) <= left * total.numel():
+                break
         pairs = torch.nonzero(possible)
-        return pairs, total[pairs[:, 0], pairs[:, 1]]
+        cosine = total[pairs[:, 0], pairs[:, 1]]
+        if left:
+            parts = torch.split(pairs, GATHERED_AT_ONCE)
+            cosine = torch.cat([cosines(rows, columns, part) for part in parts])
+        return pairs + pairs.new_tensor([r.start, c.start]), cosine
 
-    def refine(self) -> None:
+    def _keep(self, pairs: Tensor, cosine: Tensor) -> None:
+        """Compute cosines of pairs in float64, and let pairs wait that may be closest."""
+        exact = self._exact_cosines(pairs)
+        # Rounding differs, as other samples are beside these; it grows from layer to layer.
+        off = float((exact - cosine).abs().max())
+        if off > self._single + self._double:
+            what = f"two cosines of the same gradients differ by {off:.2g}"
+            raise UnresolvedGradientError(what, self._gradients.mlp)
+        self._floor = max(self._floor, float(exact.max()) - self._double)
+        self._waiting = torch.cat([self._waiting, pairs])
+        self._cosines = torch.cat([self._cosines, exact])
+        if len(self._waiting) > MOST_WAITING:
+            self.measure()
+
+    def measure(self) -> None:
         """Compute the angles of the waiting pairs and remember the smallest."""
-        close = []
-        for pairs, cosine in self._waiting:
-            kept = (cosine >= self._floor - self._single) & self._undecided(pairs)
-            if kept.any():
-                exact = self._exact_cosines(pairs[kept])
-                # Rounding differs, as other samples are beside these; it grows from layer to layer.
-                off = float((exact - cosine[kept]).abs().max())
-                if off > self._single + self._double:
-                    what = f"two cosines of the same gradients differ by {off:.2g}"
-                    raise UnresolvedGradientError(what, self._gradients.mlp)
-                close.append((pairs[kept], exact))
-        self._waiting.clear()
-        self._floor = max([self._floor, *(float(exact.max()) - self._double for _, exact in close)])
-        for pairs, exact in close:
-            closest = pairs[exact >= self._floor - self._double]
-            for part in torch.split(closest, GATHERED_AT_ONCE):
-                self._measure(part[self._undecided(part)])
+        x, closest = self._gradients.x, self._waiting[self._cosines >= self._floor - self._double]
+        self._waiting, self._cosines = self._waiting[:0], self._cosines[:0]
+        for part in torch.split(closest, GATHERED_AT_ONCE):
+            i, j = part[self._undecided(part)].T
+            angles = pair_angle(self._gradients.mlp, x[i], x[j])
+            self.measured += len(angles)
+            found = zip(angles.tolist(), i.tolist(), j.tolist(), strict=True)
+            self.best = min([self.best, *found])
 
     def _undecided(self, pairs: Tensor) -> Tensor:
         """Return which pairs may replace the best: if its angle is zero, only lower pairs."""
@@ -258,16 +263,6 @@ class _Search:
         total = self._gradients.x.new_empty(len(rows), len(columns))
         gradient_tiles.inner_products(total, left, right)
         return total[i, j]
-
-    def _measure(self, pairs: Tensor) -> None:
-        if not len(pairs):
-            return
-        x = self._gradients.x
-        angles = pair_angle(self._gradients.mlp, x[pairs[:, 0]], x[pairs[:, 1]])
-        self.refined += len(pairs)
-        nearest = angles == angles.min()
-        for angle, (i, j) in zip(angles[nearest].tolist(), pairs[nearest].tolist(), strict=True):
-            self.best = min(self.best, (angle, i, j))
 
 
 def cosines(rows: GradientFactors, columns: GradientFactors, pairs: Tensor) -> Tensor:
