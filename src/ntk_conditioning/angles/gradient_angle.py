@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from ntk_conditioning.angles.directions import split_along
-from ntk_conditioning.angles.pairs import ZeroRowError, spans
+from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
@@ -59,10 +59,8 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     if x1.shape != x2.shape:
         raise ShapeError(f"{len(x1)} rows cannot be paired with {len(x2)}")
     exact = mlp.to(torch.float64)
-    angles = x1.new_empty(len(x1), dtype=torch.float64)
-    for chunk in spans(len(x1), PAIRS_AT_ONCE):
-        angles[chunk] = _pair_angle(exact, x1[chunk].double(), x2[chunk].double())
-    return angles
+    chunks = zip(*(torch.split(x.double(), PAIRS_AT_ONCE) for x in (x1, x2)), strict=True)
+    return torch.cat([_pair_angle(exact, *pairs) for pairs in chunks])
 
 
 class Change(NamedTuple):

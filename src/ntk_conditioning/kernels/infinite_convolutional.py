@@ -41,9 +41,9 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.infinite_network import (
     SamplesError,
     UnresolvedKernelError,
-    real_numbers,
     require_cosines,
     resolved_dual,
+    samples_of,
     set_symmetric,
 )
 from ntk_conditioning.memory import GB, NotEnoughMemoryError
@@ -105,7 +105,9 @@ def kernels(
     >>> linear.ntk
     array([[3.]])
     """
-    images, depths = _images(x), sorted(set(depths))
+    images = samples_of(x, ndim=4, form="(n, colours, height, width)")
+    require_directions(images.reshape(len(images), -1))
+    depths = sorted(set(depths))
     if depths and depths[0] < 0:
         raise SamplesError(f"depth {depths[0]} is negative; it counts convolutions")
     if kernel_size < 1 or kernel_size % 2 == 0:
@@ -269,13 +271,3 @@ class _Network:
             return np.asarray(pairs.mean(axis=0))
         shape = -1, self._positions, pairs.shape[2] // self._positions, self._positions
         return np.asarray(pairs.reshape(shape).mean(axis=(1, 3)))
-
-
-def _images(x: ArrayLike) -> Array:
-    images = real_numbers(x)
-    if images.ndim != 4 or images.size == 0:
-        raise SamplesError(f"images of shape {images.shape}; give (n, colours, height, width)")
-    if not np.isfinite(images).all():
-        raise SamplesError("some pixels are infinite or not a number")
-    require_directions(images.reshape(len(images), -1))
-    return images

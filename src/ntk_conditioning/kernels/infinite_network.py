@@ -237,20 +237,18 @@ def set_symmetric(k: Array, rows: slice, columns: slice, block: Array) -> None:
     k[rows, columns], k[columns, rows] = block, block.T
 
 
-def samples_of(x: ArrayLike) -> Array:
-    rows = real_numbers(x)
-    if rows.ndim != 2 or rows.size == 0:
-        raise SamplesError(f"samples of shape {rows.shape}; give one sample per row")
-    if not np.isfinite(rows).all():
-        raise SamplesError("some features are infinite or not a number")
-    return rows
+def samples_of(x: ArrayLike, *, ndim: int = 2, form: str = "one sample per row") -> Array:
+    """Return an array or tensor in float64; `SamplesError` unless it has finite numbers in a form.
 
-
-def real_numbers(x: ArrayLike) -> Array:
-    """Return an array or tensor in float64; `SamplesError` if it has no real numbers."""
+    ``form`` says what its ``ndim`` axes are.
+    """
     given = np.asarray(x.numpy(force=True) if hasattr(x, "numpy") else x)
     if given.dtype.kind not in "biuf":
         raise SamplesError(f"the samples are of type {given.dtype}; give real numbers")
+    if given.ndim != ndim or given.size == 0:
+        raise SamplesError(f"samples of shape {given.shape}; give {form}")
+    if not np.isfinite(given).all():
+        raise SamplesError("some features are infinite or not a number")
     return given.astype(np.float64, copy=False)
 
 

@@ -143,7 +143,8 @@ def assert_brute_force(x, depth, name, *, rel=1e-12):
     # norms that differ by rounding are taken as equal
     assert found.angle == pytest.approx(angles.min(), rel=rel, abs=1e-14)
     assert found.duplicates == 0
-    return found
+    # an error of 1e-14 in a cosine distance would be one of 1e-7 in an angle, were it not relative
+    assert 0 < found.error < 1e-3 * found.angle
 
 
 def with_norms(x, spread, seed=0):
@@ -158,17 +159,10 @@ def near(x, delta):
     return moved * (np.linalg.norm(x, axis=1) / np.linalg.norm(moved, axis=1))[:, None]
 
 
-@pytest.mark.parametrize(("spread", "delta"), [(0.0, None), (0.3, 1e-9)], ids=["equal", "norms"])
-@pytest.mark.parametrize("name", [*activations.names(), "normalized_relu", "leaky_relu-3"])
-def test_every_activation_has_the_brute_force_minimum(name, spread, delta):
-    x = with_norms(samples(18, 6, seed=4), spread)
-    if delta:
-        x[[11, 17]] = near(x[[8, 8]], delta * np.array([[1], [2]]))
-    found = assert_brute_force(x, 2, name)
-    # an error of 1e-14 in a cosine distance would be one of 1e-7 here, were it not relative
-    assert 0 < found.error < 1e-3 * found.angle
-
-
+EVERY = [*activations.names(), "normalized_relu", "leaky_relu-3"]
+PLAIN = samples(18, 6, seed=4)
+NORMS = with_norms(PLAIN, 0.3)
+NORMS[[11, 17]] = near(NORMS[[8, 8]], 1e-9 * np.array([[1], [2]]))
 CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
 FAR = samples(40, 7, spread=0.2)
 DELTAS = 1e-9 * np.random.default_rng(0).uniform(1, 2, (40, 1))
@@ -183,13 +177,16 @@ HARD = {
     # There the angle between gradients need not grow with that between inputs.
     "beyond 90 degrees": np.eye(6) - 1 / 6 + 1e-3 * samples(6, 6),
 }
+KINDS = {"equal norms": with_norms(PLAIN, 0), "norms": NORMS} | HARD
+CASES = itertools.product(["equal norms", "norms"], [(name, 2) for name in EVERY])
+HARDEST = itertools.product(HARD, [("relu", 0), ("relu", 5), ("linear", 2), ("erf", 2)])
 
 
-@pytest.mark.parametrize(("name", "depth"), [("relu", 0), ("relu", 5), ("linear", 2), ("erf", 2)])
-@pytest.mark.parametrize("kind", HARD)
-def test_hard_cases_have_the_brute_force_minimum(kind, name, depth, monkeypatch):
+@pytest.mark.parametrize(("kind", "layers"), [*CASES, *HARDEST])
+def test_the_smallest_angle_is_that_of_all_pairs(kind, layers, monkeypatch):
     monkeypatch.setattr(infinite_network, "TILE", 25)
-    assert_brute_force(HARD[kind], depth, name)
+    name, depth = layers
+    assert_brute_force(KINDS[kind], depth, name)
 
 
 @pytest.mark.parametrize("tile", [1, 3, 8])
@@ -219,42 +216,35 @@ def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
     assert_brute_force(x, depth, absolute, rel=1e-12 if slope else 1e-8)
 
 
-def assert_within_its_error(found, angles, *, error):
-    i, j = np.triu_indices(len(angles), 1)
+SCALES = [1e-8, 1.0, 1e4, 1e60]
+ERRORS = [
+    *itertools.product(["relu"], SCALES, [1e-12]),
+    *itertools.product(["erf"], SCALES, [2e-11]),
+]
+ERRORS += [("tanh", 1.0, 1e-10), ("tanh", 1e3, 1e-3)]
+ERRORS += [("gelu", 1e2, 1e-10), ("gelu", 1e4, 1e-3), ("gelu", 1e8, 1e-3)]
+
+
+@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
+@pytest.mark.parametrize(("name", "scale", "error"), ERRORS)
+def test_errors_of_the_smallest_angle_hold_at_any_scale(name, scale, error):
+    """Those of closed forms, for other norms and two layers, are of rounding alone."""
+    x, depth = np.random.default_rng(0).standard_normal((5, 6)), 2
+    if name in ("tanh", "gelu"):
+        x, depth = x[:3] / np.linalg.norm(x[:3], axis=1)[:, None], 1
+    x *= scale
+    with mpmath.workdps(150):
+        if name == "relu":
+            kernel = theorem_4_4(x, depth)
+        else:
+            kernel = plain_ntk(x, name) if depth == 1 else infinite_kernels(x, 2, LAYERS[name])[1]
+        angles = exact_degrees(kernel, len(x))
+    found = infinite.min_angle(x, depth=depth, activation=name)
+    i, j = np.triu_indices(len(x), 1)
     bound = math.degrees(found.error)
     assert abs(found.degrees - angles[i, j].min()) <= bound < error
     assert found.i < found.j
     assert angles[found.i, found.j] <= angles[i, j].min() + 2 * bound
-
-
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e4, 1e60])
-def test_errors_of_closed_forms_are_rounding_at_any_scale(scale):
-    x = scale * np.random.default_rng(0).standard_normal((5, 6))
-    with mpmath.workdps(150):
-        erf = exact_degrees(infinite_kernels(x, 2, LAYERS["erf"])[1], 5)
-        relu = exact_degrees(theorem_4_4(x, 2), 5)
-    for name, angles, error in (("erf", erf, 2e-11), ("relu", relu, 1e-12)):
-        found = infinite.min_angle(x, depth=2, activation=name)
-        assert_within_its_error(found, angles, error=error)
-
-
-@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
-@pytest.mark.parametrize(
-    ("name", "scale", "error"),
-    [
-        ("tanh", 1.0, 1e-10),
-        ("tanh", 1e3, 1e-3),
-        ("gelu", 1e2, 1e-10),
-        ("gelu", 1e4, 1e-3),
-        ("gelu", 1e8, 1e-3),
-    ],
-)
-def test_errors_of_quadrature_hold(name, scale, error):
-    x = np.random.default_rng(0).standard_normal((3, 6))
-    x *= scale / np.linalg.norm(x, axis=1)[:, None]
-    found = infinite.min_angle(x, depth=1, activation=name)
-    angles = exact_degrees(plain_ntk(x, name), 3)
-    assert_within_its_error(found, angles, error=error)
 
 
 @pytest.mark.parametrize(
