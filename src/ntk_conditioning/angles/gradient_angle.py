@@ -1,12 +1,11 @@
 """Angle between the gradients of two samples, accurate however small it is.
 
 The difference of the samples is carried through the network beside the sample itself: alpha and its
-change forward, delta and its change backward. A cosine could not tell angles of 1e-9 from 0.
+change forward, delta and its change backward. A cosine could not tell angles of 1e-9 from 0. So
+tensors (2, k, m) have a quantity at the first sample of each pair, and its change to the second.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,23 +62,6 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     return torch.cat([_pair_angle(exact, *pairs) for pairs in chunks])
 
 
-class Change(NamedTuple):
-    """A quantity at the first sample of each pair, and what it changes by to the second."""
-
-    value: Tensor
-    change: Tensor
-
-    @property
-    def moved(self) -> Tensor:
-        return self.value + self.change
-
-    def times(self, matrix: Tensor) -> Change:
-        return Change(self.value @ matrix, self.change @ matrix)
-
-    def scaled(self, factor: float) -> Change:
-        return Change(self.value * factor, self.change * factor)
-
-
 def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     parts = [_layer_parts(*layer) for layer in _gradient_changes(mlp, _first_change(mlp, x1, x2))]
     squared, along, across, squared_moved = (torch.stack(part) for part in zip(*parts, strict=True))
@@ -97,25 +79,25 @@ def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     return angles
 
 
-def _gradient_changes(mlp: MLP, x: Change) -> list[tuple[Change, Change]]:
+def _gradient_changes(mlp: MLP, x: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return alpha and delta of each layer's gradient, the last layer first."""
     alphas, slopes = [x], []
     for layer, weight in enumerate(mlp.weights[:-1], start=1):
-        value, slope = _activation_change(mlp.activation, alphas[-1].times(weight.T))
-        alphas.append(value.scaled(mlp.scale(layer)))
-        slopes.append(slope.scaled(mlp.scale(layer)))
+        values, slope = _activation_change(mlp.activation, *(alphas[-1] @ weight.T))
+        alphas.append(values * mlp.scale(layer))
+        slopes.append(slope * mlp.scale(layer))
 
-    delta = Change(x.value.new_ones(len(x.value), 1), x.value.new_zeros(len(x.value), 1))
+    ones = x.new_ones(x.shape[1], 1)
+    delta = torch.stack([ones, 0 * ones])
     changes = [(alphas[-1], delta)]
     for layer in range(mlp.depth, 0, -1):
-        slope, back = slopes[layer - 1], delta.times(mlp.weights[layer])
-        change = slope.value * back.change + slope.change * back.moved
-        delta = Change(slope.value * back.value, change)
+        (slope, d_slope), back = slopes[layer - 1], delta @ mlp.weights[layer]
+        delta = torch.stack([slope * back[0], slope * back[1] + d_slope * back.sum(dim=0)])
         changes.append((alphas[layer - 1], delta))
     return changes
 
 
-def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Change:
+def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     """Return the shorter row of each pair, and its change: one to a far shorter row would cancel.
 
     The gradient of a homogeneous network grows with its input and keeps its direction. So of rows
@@ -124,13 +106,13 @@ def _first_change(mlp: MLP, x1: Tensor, x2: Tensor) -> Change:
     norm1, norm2 = (torch.linalg.vector_norm(x, dim=1, keepdim=True) for x in (x1, x2))
     base, other = torch.where(norm1 <= norm2, x1, x2), torch.where(norm1 <= norm2, x2, x1)
     if mlp.depth and not mlp.activation.homogeneous:
-        return Change(base, other - base)
+        return torch.stack([base, other - base])
     scale, across = split_along(other, base)
     near = scale * torch.minimum(norm1, norm2) > 0.5 * torch.maximum(norm1, norm2)
-    return Change(base, torch.where(near, across / scale, other - base))
+    return torch.stack([base, torch.where(near, across / scale, other - base)])
 
 
-def _layer_parts(alpha: Change, delta: Change) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _layer_parts(alpha: Tensor, delta: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return of one layer's gradient u = delta alpha^T and its change du, all (k,):
 
     |u|², the part c of du = c u + r with r orthogonal to u, |r|², and |u + du|².
@@ -144,33 +126,34 @@ def _layer_parts(alpha: Change, delta: Change) -> tuple[Tensor, Tensor, Tensor, 
     """
     (a, p2, alpha2), (b, q2, delta2) = _split(alpha), _split(delta)
     across = (1 + b).square() * delta2 * p2 + (1 + a).square() * alpha2 * q2 + p2 * q2
-    moved = vecdot(alpha.moved, alpha.moved) * vecdot(delta.moved, delta.moved)
-    return alpha2 * delta2, a + b + a * b, across, moved
+    moved, d_moved = (change.sum(dim=0) for change in (alpha, delta))
+    squared_moved = vecdot(moved, moved) * vecdot(d_moved, d_moved)
+    return alpha2 * delta2, a + b + a * b, across, squared_moved
 
 
-def _split(v: Change) -> tuple[Tensor, Tensor, Tensor]:
+def _split(change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return c, |r|² and |v|² of dv = c v + r with r orthogonal to v, row by row."""
-    squared = vecdot(v.value, v.value)
-    c = torch.where(squared > 0, vecdot(v.value, v.change) / squared, 0.0)
-    r = v.change - c.unsqueeze(1) * v.value
+    v, dv = change
+    squared = vecdot(v, v)
+    c = torch.where(squared > 0, vecdot(v, dv) / squared, 0.0)
+    r = dv - c.unsqueeze(1) * v
     return c, vecdot(r, r), squared
 
 
-def _activation_change(activation: Activation, z: Change) -> tuple[Change, Change]:
-    """Return sigma and sigma' at the pre-activations ``z`` with their changes."""
-    value, slope = activation.function(z.value), activation.derivative(z.value)
-    d_value = activation.function(z.moved) - value
-    d_slope = activation.derivative(z.moved) - slope
-    ones = torch.ones_like(z.value)
+def _activation_change(activation: Activation, z: Tensor, dz: Tensor) -> tuple[Tensor, Tensor]:
+    """Return sigma and sigma' at pre-activations ``z``, and their changes with ``dz``."""
+    value, slope = activation.function(z), activation.derivative(z)
+    d_value = activation.function(z + dz) - value
+    d_slope = activation.derivative(z + dz) - slope
+    ones = torch.ones_like(z)
     same_side = ones.bool()
     for edge in (0.0, *activation.kinks):  # at 0 a kink need not be declared
-        same_side &= (z.value > edge) == (z.moved > edge)
+        same_side &= (z > edge) == (z + dz > edge)
     if activation.homogeneous:  # linear on either side of 0, where d_slope is exactly 0
-        d_value = torch.where(same_side, slope * z.change, d_value)
-        return Change(value, d_value), Change(slope, d_slope)
-    near = same_side & (z.change.abs() < MIDPOINT_BELOW)
-    middle = z.value + z.change / 2
-    d_value = torch.where(near, z.change * activation.derivative(middle), d_value)
-    _, curvature = vjp(activation.derivative, middle, ones)
-    d_slope = torch.where(near, z.change * curvature, d_slope)
-    return Change(value, d_value), Change(slope, d_slope)
+        d_value = torch.where(same_side, slope * dz, d_value)
+    else:
+        near, middle = same_side & (dz.abs() < MIDPOINT_BELOW), z + dz / 2
+        d_value = torch.where(near, dz * activation.derivative(middle), d_value)
+        _, curvature = vjp(activation.derivative, middle, ones)
+        d_slope = torch.where(near, dz * curvature, d_slope)
+    return torch.stack([value, d_value]), torch.stack([slope, d_slope])

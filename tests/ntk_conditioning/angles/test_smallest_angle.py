@@ -128,11 +128,19 @@ def test_float32_networks_are_measured_in_float64():
     assert pair_angle(mlp, x[:2], x[2:4]).dtype == torch.float64
 
 
-DATA = {
+SAMPLES = {
+    "one": lambda x, other: x[:1] + 1e-9 * other,
+    "two": lambda x, other: x[torch.arange(len(x)) % 2] + 1e-9 * other,
+    "of sizes 1e-9 and 1e-13": lambda x, other: (
+        x[:1] + 1e-9 * torch.cat([other[:5], 1e-4 * other[5:]])
+    ),
+    "norms": lambda x, other: (x[:1] + 1e-9 * other) * torch.logspace(-1, 1, len(x)).unsqueeze(1),
     "random": lambda x, other: x,
     "low contrast": lambda x, other: 1 + 1e-3 * x,
-    "clusters 1e-9": lambda x, other: x[torch.arange(len(x)) % 5] + 1e-9 * other,
     "mixed norms": lambda x, other: x * torch.logspace(-6, 6, len(x)).double().unsqueeze(1),
+    "scale 1e-30": lambda x, other: 1e-30 * x,
+    "scale 1e30": lambda x, other: 1e30 * x,
+    "scale 1e4": lambda x, other: 1e4 * x,
 }
 
 
@@ -142,12 +150,12 @@ DATA = {
     memory=st.integers(1, 60_000),
     depth=st.integers(0, 5),
     activation=st.sampled_from(["relu", "tanh", "linear", "erf"]),
-    kind=st.sampled_from(list(DATA)),
+    kind=st.sampled_from(["random", "low contrast", "two", "mixed norms"]),
     seed=st.integers(0, 99),
 )
 def test_search_finds_it_with_any_tile_and_memory(n, tile, memory, depth, activation, kind, seed):
     mlp = network(depth=depth, activation=activation, seed=seed)
-    x = DATA[kind](inputs(n, seed=seed), inputs(n, seed=seed + 1))
+    x = SAMPLES[kind](inputs(n, seed=seed), inputs(n, seed=seed + 1))
     x, pairs = x[generator(seed, "batch").permutation(n)], torch.combinations(torch.arange(n))
     angles = pair_angle(mlp, *x[pairs.T])
     # One product of another shape may round the difference of two rows in another way.
@@ -216,19 +224,7 @@ def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
     assert finite.candidates < 10 * len(x)
 
 
-SAMPLES = {
-    "random": DATA["random"],
-    "one": lambda x, other: x[:1] + 1e-9 * other,
-    "two": lambda x, other: x[torch.arange(len(x)) % 2] + 1e-9 * other,
-    "of sizes 1e-9 and 1e-13": lambda x, other: (
-        x[:1] + 1e-9 * torch.cat([other[:5], 1e-4 * other[5:]])
-    ),
-    "norms": lambda x, other: (x[:1] + 1e-9 * other) * torch.logspace(-1, 1, len(x)).unsqueeze(1),
-    "scale 1e-30": lambda x, other: 1e-30 * x,
-    "scale 1e30": lambda x, other: 1e30 * x,
-    "scale 1e4": lambda x, other: 1e4 * x,
-}
-CASES = [*itertools.product([("relu", 0), ("relu", 3), ("tanh", 2)], [*SAMPLES][1:5])]
+CASES = [*itertools.product([("relu", 0), ("relu", 3), ("tanh", 2)], [*SAMPLES][:4])]
 CASES += itertools.product([("relu", 2), ("gelu", 2)], ["scale 1e-30", "scale 1e30"])
 CASES += itertools.product([("tanh", 2)], ["random", "scale 1e4"])
 
