@@ -136,8 +136,8 @@ class _Layer(NamedTuple):
     """A convolution and its activation: the dual, and what pixels have.
 
     ``units`` (nP, k² c) are patches as unit vectors. ``patches``, ``outputs`` and ``slopes`` (nP,)
-    are standard deviations of u, h and the derivative; the last are 0 where patches are. ``means``
-    are g E σ(u), if patches of zeros need them.
+    are standard deviations of u, h and the derivative. ``means`` are g E σ(u), if patches of zeros
+    need them.
     """
 
     dual: Dual
@@ -188,7 +188,7 @@ class _Network:
         vectors = windows.reshape(len(self._pixels), -1)
         with np.errstate(over="ignore"):
             norms = np.linalg.norm(vectors, axis=1)
-        self.require_range(np.isfinite(norms**2))
+        self.require_range(np.isfinite(norms))
         zero = norms == 0
         units, patches = vectors / np.where(zero, 1, norms)[:, None], norms / self._taps
         positive = np.where(zero, patches[~zero].min(), patches) ** 2  # stand-ins count nowhere
@@ -201,8 +201,7 @@ class _Network:
             mean = [sigma.gain * sigma.expectation(np.asarray, q=v) if v else at_zero for v in some]
             means = np.array(mean)[where]
         outputs = np.sqrt(np.where(zero, at_zero**2, dual.variances))
-        slopes = np.sqrt(np.where(zero, 0.0, dual.slopes))
-        return _Layer(dual, units, patches, outputs, slopes, means)
+        return _Layer(dual, units, patches, outputs, np.sqrt(dual.slopes), means)
 
     def blocks(self, rows: slice, columns: slice) -> Iterator[tuple[Array, Array]]:
         """Yield NNGP and NTK of a tile of pairs of images, at each of the depths."""
