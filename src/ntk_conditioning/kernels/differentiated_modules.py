@@ -5,7 +5,7 @@ Everything here leaves the module as it was, and explains in one line what is wr
 
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.networks.modules import Network
@@ -26,6 +27,7 @@ Inputs = Tensor | Sequence[Tensor]
 NO_GRADIENTS = "None of the inputs have requires_grad"
 _BATCH_NORMS = nn.modules.batchnorm._BatchNorm
 _DROPOUTS = nn.modules.dropout._DropoutNd
+_EMBEDDINGS = nn.Embedding | nn.EmbeddingBag
 
 
 class ModuleError(UserError):
@@ -96,10 +98,10 @@ def differentiated(model: nn.Module, selection: Selection | None) -> Differentia
         raise ParametersError(
             "the module has no trainable parameter: call requires_grad_() on those that train"
         )
-    named_by_id: dict[int, tuple[str, Tensor]] = {}  # with the first name of a tied parameter
+    names: dict[Tensor, str] = {}  # the first of a tied parameter's
     for name, p in select(trainable, selection).items():
-        named_by_id.setdefault(id(p), (name, p))
-    return DifferentiatedModule(model, dict(named_by_id.values()))
+        names.setdefault(p, name)
+    return DifferentiatedModule(model, {name: p for p, name in names.items()})
 
 
 def _check(name: str, module: nn.Module) -> None:
@@ -107,7 +109,7 @@ def _check(name: str, module: nn.Module) -> None:
     tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
     if any(map(nn.parameter.is_lazy, tensors)):
         raise ModuleError(f"{name} has no shape yet: call the module once on a few samples")
-    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
+    if isinstance(module, _EMBEDDINGS) and module.max_norm is not None:
         raise ModuleError(f"{name} shortens its weights in each call: set its max_norm to None")
     if isinstance(module, _BATCH_NORMS) and (module.training or module.running_mean is None):
         remedy = "call model.eval()"
@@ -129,30 +131,30 @@ def select(trainable: Mapping[str, Tensor], selection: Selection | None) -> dict
         return dict(trainable)
     if callable(selection):
         selected = {name: p for name, p in trainable.items() if selection(name, p)}
-        if not selected:
-            raise ParametersError("parameters= selects no trainable parameter")
-        return selected
-    patterns = [selection] if isinstance(selection, str) else [*selection]
-    if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
-        raise ParametersError("parameters= takes names or patterns, at least one, or a test")
-    named = {pattern: _named(trainable, pattern.removeprefix("!")) for pattern in patterns}
-    for pattern, names in named.items():
-        if not names:
-            close = difflib.get_close_matches(pattern, trainable, n=1, cutoff=0.4)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(trainable)}"
-            raise ParametersError(f"no trainable parameter is called {pattern!r}; {hint}")
-    wanted = [names for pattern, names in named.items() if not pattern.startswith("!")]
-    unwanted = [names for pattern, names in named.items() if pattern.startswith("!")]
-    left = set().union(*(wanted or [set(trainable)])).difference(*unwanted)
-    selected = {name: p for name, p in trainable.items() if name in left}
+    else:
+        patterns = [selection] if isinstance(selection, str) else [*selection]
+        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+            raise ParametersError("parameters= takes names or patterns, at least one, or a test")
+        wanted = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
+        unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+        left = _matching(trainable, wanted) - _matching(trainable, unwanted)
+        selected = {name: p for name, p in trainable.items() if name in left}
     if not selected:
-        raise ParametersError(f"{patterns} leave no trainable parameter")
+        raise ParametersError("the parameters that are selected leave no trainable one")
     return selected
 
 
-def _named(names: Iterable[str], pattern: str) -> set[str]:
+def _matching(names: Collection[str], patterns: Iterable[str]) -> set[str]:
     """Return the names that a pattern matches or, as they may have brackets, equals."""
-    return {name for name in names if name == pattern or fnmatchcase(name, pattern)}
+    matching = set[str]()
+    for pattern in patterns:
+        matches = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
+        if not matches:
+            close = difflib.get_close_matches(pattern, names, n=1, cutoff=0.4)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+            raise ParametersError(f"no trainable parameter is called {pattern!r}; {hint}")
+        matching |= matches
+    return matching
 
 
 def as_inputs(x: Inputs, device: torch.device | str | None, on: torch.device) -> list[Tensor]:
@@ -187,20 +189,17 @@ def as_matrix(outputs: Any, n: int) -> Tensor:
         raise OutputsError(
             f"the module returns a {type(outputs).__name__}: wrap it in one that returns a tensor"
         )
-    if n == 1 and outputs.ndim == 0:  # the module ends with squeeze()
-        outputs = outputs.unsqueeze(0)
-    if outputs.ndim not in (1, 2) or len(outputs) != n:
+    shape = (1,) if n == 1 and outputs.ndim == 0 else outputs.shape  # it ends with squeeze()
+    if len(shape) not in (1, 2) or shape[0] != n:
         raise OutputsError(
-            f"the outputs of {n} samples have shape {tuple(outputs.shape)}, not (n,) or (n, c): "
+            f"the outputs of {n} samples have shape {tuple(shape)}, not (n,) or (n, c): "
             "flatten them behind the samples, and give squeeze() its dimension"
         )
-    if not outputs.is_floating_point() or not outputs[:1].numel():
+    if not outputs.is_floating_point() or 0 in shape[1:]:
         raise OutputsError(
-            f"the outputs are {outputs.dtype} of shape {tuple(outputs.shape)}: "
-            "a kernel is of real ones"
+            f"the outputs are {outputs.dtype} of shape {tuple(shape)}: a kernel is of real ones"
         )
-    matrix: Tensor = outputs.unsqueeze(1) if outputs.ndim == 1 else outputs
-    return matrix
+    return outputs.reshape(n, -1)
 
 
 def _explained(
@@ -208,23 +207,75 @@ def _explained(
 ) -> UserError:
     """Return an error that explains why the module raised ``error`` for these inputs."""
     dtype = next(iter(module.parameters.values())).dtype
-    embeddings = nn.Embedding | nn.EmbeddingBag
-    has_embedding = any(isinstance(m, embeddings) for m in module.model.modules())
     for t in inputs:
-        whole = not t.is_floating_point() and not t.is_complex()
-        if whole and not has_embedding:
-            return InputsError(
-                f"the inputs are {t.dtype} and the module has no embedding: give x.to({dtype})"
-            )
+        remedy = f"give x.to({dtype})"
         if t.is_floating_point() and t.dtype != dtype:
-            return InputsError(
-                f"the inputs are {t.dtype} and the parameters {dtype}: give x.to({dtype})"
-            )
+            return InputsError(f"the inputs are {t.dtype} and the parameters {dtype}: {remedy}")
+        has_embedding = any(isinstance(m, _EMBEDDINGS) for m in module.model.modules())
+        if not (t.is_floating_point() or t.is_complex() or has_embedding):
+            what = f"the inputs are {t.dtype} and the module has no embedding"
+            return InputsError(f"{what}: {remedy}")
     if NO_GRADIENTS in str(error):
         return ModuleError("a checkpoint in the module loses gradients: give use_reentrant=False")
     shapes = ", ".join(str(tuple(t.shape)) for t in inputs)
     problem = f"{type(error).__name__}: {one_line(error)}"
     return InputsError(f"the module takes no inputs of shape {shapes}: {problem}")
+
+
+def require_unmixed(
+    module: DifferentiatedModule, samples: Sequence[Tensor], alone: Tensor, eps: float
+) -> None:
+    """Raise `MixedSamplesError` unless samples have the same outputs together as ``alone`` (n, c).
+
+    The tolerance is wide: rounding, of ``eps``, depends on the batch, and deep networks amplify it.
+    """
+    wrong = _differ(module.outputs(samples), alone, eps ** (1 / 3)).any(1)
+    if wrong.any():
+        layer = _mixing_layer(module, samples, int(wrong.long().argmax()), 1e4 * eps)
+        raise MixedSamplesError(
+            f"{layer} mixes samples, or depends on their place in the batch: what it gives for "
+            "one is not what it gives for this one alone; replace it by a layer that treats "
+            "each sample alone, or, if many layers stretch rounding, give float64"
+        )
+
+
+def _mixing_layer(
+    module: DifferentiatedModule, samples: Sequence[Tensor], number: int, tolerance: float
+) -> str:
+    """Return the first layer whose result for a sample depends on the others."""
+    names = {layer: name for name, layer in module.model.named_modules()}
+    runs: list[list[tuple[nn.Module, Tensor]]] = []
+
+    def keep(layer: nn.Module, args: Any, result: Any) -> None:
+        runs[-1].extend((layer, t.detach().clone()) for t in tensors(result))
+
+    for inputs in (samples, [t[number : number + 1] for t in samples]):
+        runs.append([])
+        with register_module_forward_hook(keep):
+            module.outputs(inputs)
+    for (layer, a), (_, b) in zip(*runs, strict=False):
+        fits = a.ndim and len(a) == len(samples[0]) and a[:1].shape == b.shape
+        if fits and _differ(a[number], b[0], tolerance).any():
+            return names.get(layer) or f"the {type(layer).__name__}"
+    return f"the {type(module.model).__name__}"
+
+
+def _differ(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
+    """Return where two results differ by more than ``tolerance`` times the largest entry."""
+    a, b = a.detach(), b.detach()
+    if not a.is_floating_point() or not a.numel():
+        return a != b
+    size = max(float(t.abs().nan_to_num(0, 0, 0).max()) for t in (a, b))
+    return ~torch.isclose(a, b, rtol=0, atol=tolerance * size, equal_nan=True)
+
+
+def tensors(value: Any) -> list[Tensor]:
+    """Return the tensors in nested tuples, lists and dictionaries."""
+    if isinstance(value, Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value
+    is_nested = isinstance(value, dict | tuple | list)
+    return [t for item in items for t in tensors(item)] if is_nested else []
 
 
 @contextmanager

@@ -12,15 +12,13 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ntk_conditioning import threads
 from ntk_conditioning.angles.gradient_angle import pair_angle
 from ntk_conditioning.angles.smallest_angle import UnresolvedGradientError, cosines, min_angle
 from ntk_conditioning.networks import gradient_tiles
-from ntk_conditioning.networks.gradient_tiles import Panel, Panels
+from ntk_conditioning.networks.gradient_tiles import Panels
 from ntk_conditioning.networks.mlp import (
     MLP,
     GradientFactors,
@@ -107,21 +105,24 @@ def _kernel(
     shape = (tile, tile) if tile else shape
     k = x.new_empty(n, n2)
     memory = max(LEAST_MEMORY, k.nbytes // 2) if memory is None else memory
-    memory = memory if x2 is None else memory // 2  # two sets of panels share it
-    size = gradient_tiles.panel_rows(max(n, n2), row_bytes=row_bytes, memory=memory, least=shape[0])
-    rows = columns = Panels(n, size, lambda part: factors(mlp, x[part]))
-    if x2 is not None:
-        columns = Panels(n2, size, lambda part: factors(mlp, others[part]))
-    spans = len(rows.spans), len(columns.spans)
-    pairs = rows.pairs() if x2 is None else np.ndindex(*spans)
+    sets = [x] if x2 is None else [x, x2]
+    size = gradient_tiles.panel_rows(
+        max(n, n2), row_bytes=row_bytes, memory=memory // len(sets), least=shape[0]
+    )
+
+    def fill(r: slice, c: slice, rows: GradientFactors, columns: GradientFactors) -> None:
+        gradient_tiles.inner_products(k[r, c], rows, columns)
+
+    def panels(samples: Tensor) -> Panels:
+        return Panels(len(samples), size, lambda part: factors(mlp, samples[part]))
+
     with gradient_tiles.full_precision():
-        for i, j in pairs:
-            _fill(k, rows[i], columns[j], shape, at_once, upper=x2 is None)
+        gradient_tiles.each_tile(fill, [panels(samples) for samples in sets], shape, at_once)
+        if x2 is None:
+            gradient_tiles.mirror(k)
         if n and n2:
-            ends = ends2 = [factors(mlp, end) for end in (x[:1], x[-1:])]
-            if x2 is not None:
-                ends2 = [factors(mlp, end) for end in (x2[:1], x2[-1:])]
-            _require_resolved(k, ends, ends2, mlp)
+            ends = [[factors(mlp, samples[[end]]) for end in (0, -1)] for samples in sets]
+            _require_resolved(k, ends[0], ends[-1], mlp)
     return k
 
 
@@ -142,29 +143,3 @@ def _require_resolved(
         ):
             what = f"an entry of the kernel is {corner:.6g} or {alone:.6g}"
             raise UnresolvedGradientError(what, mlp)
-
-
-def _fill(
-    k: Tensor,
-    left: Panel,
-    right: Panel,
-    shape: tuple[int, int],
-    at_once: int,
-    *,
-    upper: bool,
-) -> None:
-    """Set the entries of ``k`` between two panels and, if ``upper``, their mirror."""
-
-    def fill(tile: tuple[slice, slice]) -> None:
-        r, c = tile
-        entries = k[r, c]
-        gradient_tiles.inner_products(entries, left.rows(r), right.rows(c))
-        if upper and r.start == c.start:
-            # Here both triangles were computed, and a BLAS may round them differently.
-            square = entries[:, : len(entries)]
-            square.copy_(square.triu() + square.triu(1).T)
-        if upper:
-            after = slice(max(r.stop, c.start), max(r.stop, c.stop))
-            k[after, r] = k[r, after].T
-
-    threads.each(fill, [*gradient_tiles.tiles(left.span, right.span, shape, upper=upper)], at_once)

@@ -13,12 +13,11 @@ What happens in order, and where:
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from math import isqrt
 from operator import index
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
@@ -36,14 +35,11 @@ from ntk_conditioning.kernels.differentiated_modules import (
     differentiated,
     unchanged,
 )
-from ntk_conditioning.kernels.sample_gradients import (
-    SampleGradients,
-    VmapError,
-    autograd,
-)
+from ntk_conditioning.kernels.kernel_terms import Gradients
+from ntk_conditioning.kernels.sample_gradients import SampleGradients, VmapError, autograd
 from ntk_conditioning.kernels.traces import TracePlan, random_state, require_nothing_drawn, survey
 from ntk_conditioning.networks import gradient_tiles
-from ntk_conditioning.networks.gradient_tiles import Panel, Panels
+from ntk_conditioning.networks.gradient_tiles import Panels
 from ntk_conditioning.networks.mlp import MLP
 
 _log = logging.getLogger(__name__)
@@ -113,13 +109,16 @@ def ntk(
     if isinstance(model, MLP):
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     module = differentiated(model, parameters)
+    samples = as_inputs(x, device, module.device)
+    samples2 = None if x2 is None else as_inputs(x2, device, module.device)
     with computing(module):
-        return _of_module(module, x, x2, outputs, memory, tile, device, progress)
+        return _of_module(module, samples, samples2, outputs, memory, tile, progress)
 
 
 @contextmanager
 def computing(module: DifferentiatedModule) -> Iterator[None]:
-    """Let a module compute in its own precision, and leave it as it was."""
+    """Let a module compute in its own precision, leave it as it was, and refuse random numbers."""
+    drawn = random_state(module.device)
     with (
         torch.inference_mode(False),
         torch.no_grad(),
@@ -128,58 +127,49 @@ def computing(module: DifferentiatedModule) -> Iterator[None]:
         gradient_tiles.full_precision(),
     ):
         yield
+        require_nothing_drawn(drawn, module.device)
 
 
 def _of_module(
     module: DifferentiatedModule,
-    x: Inputs,
-    x2: Inputs | None,
+    x: Sequence[Tensor],
+    x2: Sequence[Tensor] | None,
     outputs: Outputs,
     memory: int | None,
     tile: int | None,
-    device: torch.device | str | None,
     progress: bool | None,
 ) -> Tensor:
     """Return the kernel of a module; see `ntk`."""
-    x = as_inputs(x, device, module.device)
-    x2 = None if x2 is None else as_inputs(x2, device, module.device)
-    columns = x if x2 is None else x2
     pair = [t[[0, -1]].to(module.device) for t in x]  # on which gradients are checked
-    generators = random_state(module.device)
-    plan, _ = survey(module, [t[:1] for t in pair])
+    plan = survey(module, [t[:1] for t in pair])
     if x2 is not None:
         outputs2 = module.outputs([t[:1].to(module.device) for t in x2]).shape[1]
         if outputs2 != plan.outputs:
             raise OutputsError(f"the module has {plan.outputs} outputs for x, {outputs2} for x2")
-    full, n, n2 = outputs == "full", len(x[0]), len(columns[0])
+    full, n, n2 = outputs == "full", len(x[0]), len(x[0] if x2 is None else x2[0])
     k = plan.outputs if full else 1
     _require_memory(n * k, n2 * k, plan.dtype, module.device)
     combinations = combinations_of(outputs, plan.outputs).to(module.device, plan.dtype)
     if outputs == "sum" and plan.outputs > 1:
-        require_varying_sum(module, plan, pair)
+        require_varying_sum(module, plan, [t[:1] for t in pair])
     size = n * k * n2 * k * plan.dtype.itemsize
     memory = max(LEAST_MEMORY, size // 2) if memory is None else memory
     needs = f"{size / host.GB:.2g} GB, and up to {memory / host.GB:.2g} GB beside it"
     _log.debug("a kernel of %d × %d takes %s", n * k, n2 * k, needs)
     total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
-    layers, rows = plan.factored.items(), max(n, n2)
-    cheaper = {k: v for k, v in layers if v.is_factored(rows, len(combinations), full=full)}
-    plan = replace(plan, factored=cheaper)
-    gradients = SampleGradients(module, plan, combinations)
+    gradients = SampleGradients(module, plan, combinations, max(n, n2), full=full)
     try:
         if wrong := gradients.differing(pair, memory // 4):
             raise VmapError(f"gradients by {', '.join(wrong)} differ from autograd's")
-        _add_kernel(gradients, x, x2, total, memory, tile, progress, full=full)
+        _add_kernel(gradients, x, x2, total, memory, tile, progress, k)
     except VmapError as error:
         _log.warning("samples are differentiated one by one, which is slow: %s", error)
-        plan = replace(plan, factored={}, use_vmap=False)
-        gradients = SampleGradients(module, plan, combinations)
-        _add_kernel(gradients, x, x2, total.zero_(), memory, tile, progress, full=full)
-    require_nothing_drawn(generators, module.device)
+        gradients = SampleGradients(module, plan, combinations, 0, full=full, use_vmap=False)
+        _add_kernel(gradients, x, x2, total.zero_(), memory, tile, progress, k)
     if outputs == "mean_of_kernels":
         total /= plan.outputs
     if x2 is None:
-        _mirror(total)
+        gradient_tiles.mirror(total)
     return total.to(plan.precision)
 
 
@@ -206,73 +196,43 @@ def _add_kernel(
     memory: int,
     tile: int | None,
     progress: bool | None,
-    *,
-    full: bool,
+    k: int,
 ) -> None:
-    """Add the inner products of the gradients at ``x`` and ``x2`` to ``total``."""
-    n, n2 = len(x[0]), len(x[0] if x2 is None else x2[0])
-    most = max(n, n2)
+    """Add the inner products of the gradients at ``x`` and ``x2`` to ``total``: k² for a pair."""
+
+    def add(r: slice, c: slice, left: Gradients, right: Gradients) -> None:
+        entries = total[r.start * k : r.stop * k, c.start * k : c.stop * k]
+        left.add(entries, right, full=gradients.full)
+
+    sets = [x] if x2 is None else [x, x2]
+    most = max(len(samples[0]) for samples in sets)
     pass_memory = int(memory * PASS)
-    panel_memory = (memory - pass_memory) // (1 if x2 is None else 2)
+    panel_memory = (memory - pass_memory) // len(sets)
     groups = gradients.groups(panel_memory // most)
     disable = None if progress is None else not progress  # None asks tqdm for a terminal
-    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=disable) as bar:
-        for names in groups:
-            row_bytes = gradients.row_bytes(names)
-            size = gradient_tiles.panel_rows(
-                most, row_bytes=row_bytes, memory=panel_memory, least=1
-            )
-            # a panel that holds all samples is the only one, and may leave more to passes
-            kept = (1 if size == most else 2) * (1 if x2 is None else 2)
-            batch = gradients.batch(names, max(pass_memory, memory - kept * size * row_bytes))
-            rows = columns = Panels(n, size, gradients.by(names, x, batch))
-            if x2 is not None:
-                columns = Panels(n2, size, gradients.by(names, x2, batch))
-            spans = len(rows.spans), len(columns.spans)
-            for i, j in rows.pairs() if x2 is None else np.ndindex(*spans):
-                done = _add_panels(total, rows[i], columns[j], tile, upper=x2 is None, full=full)
-                bar.update(done)
+    for names in tqdm(groups, unit="group of parameters", delay=3, disable=disable):
+        row_bytes = gradients.row_bytes(names)
+        size = gradient_tiles.panel_rows(most, row_bytes=row_bytes, memory=panel_memory, least=1)
+        # a panel that holds all samples is the only one, and may leave more to passes
+        kept = (1 if size == most else 2) * len(sets)
+        batch = gradients.batch(names, max(pass_memory, memory - kept * size * row_bytes))
+        panels = [
+            Panels(len(samples[0]), size, partial(gradients.at, names, batch, samples))
+            for samples in sets
+        ]
+        shape = _tile_shape(size, gradients.pair_bytes(names), total.device)
+        gradient_tiles.each_tile(add, panels, (tile, tile) if tile else shape)
 
 
-def _add_panels(
-    total: Tensor,
-    left: Panel,
-    right: Panel,
-    tile: int | None,
-    *,
-    upper: bool,
-    full: bool,
-) -> int:
-    """Add the products of two panels to ``total``; return how many pairs are done."""
-    shape = (tile, tile) if tile else _tile_shape(left, right, total.device, full=full)
-    for r, c in gradient_tiles.tiles(left.span, right.span, shape, upper=upper):
-        rows, columns = left.rows(r), right.rows(c)
-        k = rows.outputs if full else 1
-        entries = total[r.start * k : r.stop * k, c.start * k : c.stop * k]
-        rows.add(entries, columns, full=full)
-    pairs: int = (left.span.stop - left.span.start) * (right.span.stop - right.span.start)
-    return pairs * (2 if upper and left is not right else 1)
-
-
-def _tile_shape(left: Panel, right: Panel, device: torch.device, *, full: bool) -> tuple[int, int]:
+def _tile_shape(n: int, pair_bytes: int, device: torch.device) -> tuple[int, int]:
     """Return the sides of a tile: little is wasted below the diagonal, and `PAIR_BYTES` suffice."""
     height, width = gradient_tiles.tile_shape(device)
-    n = left.span.stop - left.span.start
     height = min(height, max(LEAST_HEIGHT, n // 4))
-    most = PAIR_BYTES // max(1, left.factors.pair_bytes(full=full))
+    most = PAIR_BYTES // max(1, pair_bytes)
     if height * width > most:
         height = max(1, min(height, isqrt(most)))
         width = most // height
     return height, max(height, width)
-
-
-def _mirror(total: Tensor) -> None:
-    """Copy the upper triangle to the lower one."""
-    for top in range(0, len(total), 1024):
-        r = slice(top, top + 1024)
-        square = total[r, r]
-        square.copy_(square.triu() + square.triu(1).T)
-        total[r.stop :, r] = total[r, r.stop :].T
 
 
 def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -283,16 +243,14 @@ def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.d
 
 
 def require_varying_sum(
-    module: DifferentiatedModule, plan: TracePlan, pair: Sequence[Tensor]
+    module: DifferentiatedModule, plan: TracePlan, sample: Sequence[Tensor]
 ) -> None:
     """Raise `OutputsError` if the gradient of the sum of the outputs is zero up to rounding."""
-    with torch.enable_grad():
-        values = module.outputs([t[:1] for t in pair])[0]
     # the sum of all, and one in which they have different weights
-    weights = [torch.linspace(1, last, plan.outputs, device=values.device) for last in (1, 2)]
-    gradients = autograd(values, torch.stack(weights).to(values), module, [*module.parameters])
-    summed, weighted = (max(float(g[i].abs().max()) for g in gradients.values()) for i in (0, 1))
-    if summed < 1e3 * plan.eps * weighted:
+    weights = torch.stack([torch.linspace(1, last, plan.outputs) for last in (1, 2)])
+    _, gradients = autograd(module, sample, weights, [*module.parameters])
+    largest = torch.stack([g.abs().amax(1) for g in gradients.values()]).amax(0)
+    if largest[0] < 1e3 * plan.eps * largest[1]:
         raise OutputsError(
             "the sum of the outputs is constant, as after a softmax, and its kernel is zero; give "
             "outputs='mean_of_kernels'"
@@ -316,8 +274,8 @@ def _of_mlp(
     (rows,), columns = as_inputs(x, device, mlp.device), None
     if x2 is not None:
         (columns,) = (t.to(mlp.device) for t in as_inputs(x2, device, mlp.device))
-    n, n2 = len(rows), len(rows if columns is None else columns)
-    _require_memory(n, n2, mlp.dtype, mlp.device)
+    n2 = len(rows if columns is None else columns)
+    _require_memory(len(rows), n2, mlp.dtype, mlp.device)
     return empirical.ntk(mlp, rows.to(mlp.device), columns, tile=tile, memory=memory)
 
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ntk_conditioning.angles.pairs import spans
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.kernels.differentiated_modules import (
     Inputs,
@@ -33,6 +34,7 @@ from ntk_conditioning.kernels.differentiated_modules import (
     as_matrix,
     differentiated,
     first,
+    require_unmixed,
 )
 from ntk_conditioning.kernels.modules import (
     Outputs,
@@ -41,8 +43,8 @@ from ntk_conditioning.kernels.modules import (
     ntk,
     require_varying_sum,
 )
-from ntk_conditioning.kernels.sample_gradients import SampleGradients, autograd
-from ntk_conditioning.kernels.traces import random_state, require_nothing_drawn, survey
+from ntk_conditioning.kernels.sample_gradients import autograd
+from ntk_conditioning.kernels.traces import survey
 from ntk_conditioning.memory import GB
 from ntk_conditioning.networks.mlp import MLP
 from ntk_conditioning.networks.modules import MlpModule
@@ -115,29 +117,26 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         self.device = self._module.device
         self._x = as_inputs(x, "cpu", torch.device("cpu"))  # a batch is moved when it is its turn
         self._outputs, self._selection = outputs, parameters
+        self._weights = {name: p.detach() for name, p in self._module.parameters.items()}
+        self._one_by_one = False
+        few = slice(0, min(FEW, len(self._x[0])))
         with self._undisturbed():
-            samples = [t[:FEW].to(self.device) for t in self._x]
-            plan, two = (survey(self._module, [t[:m] for t in samples])[0] for m in (1, 2))
-            combinations = combinations_of(outputs, plan.outputs).to(self.device, plan.dtype)
+            plan, two = (survey(self._module, self._samples(slice(m))) for m in (1, 2))
+            self._combinations = combinations_of(outputs, plan.outputs).to(self.device, plan.dtype)
             if outputs == "sum" and plan.outputs > 1:
-                require_varying_sum(self._module, plan, samples)
-            singles = ([t[[i]] for t in samples] for i in range(len(samples[0])))
+                require_varying_sum(self._module, plan, self._samples(slice(1)))
+            singles = (self._samples(rows) for rows in spans(few.stop, 1))
             alone = torch.cat([self._module.outputs(single) for single in singles])
-            gradients = SampleGradients(self._module, plan, combinations)
-            gradients.require_unmixed(samples, self._module.outputs(samples), alone)
-        self._combinations = combinations
+            require_unmixed(self._module, self._samples(few), alone, plan.eps)
         self.tensor_dtype = plan.precision
         sample_bytes = two.sample_bytes - plan.sample_bytes  # without the weights
-        fits = PASS_BYTES // (4 * max(1, sample_bytes))
-        self._batch = batch or max(1, min(BATCH, fits))
-        self._weights = {name: p.detach() for name, p in self._module.parameters.items()}
+        self._batch = batch or max(1, min(BATCH, PASS_BYTES // (4 * max(1, sample_bytes))))
         n = len(self._x[0]) * (plan.outputs if outputs == "full" else 1)
         super().__init__(torch.empty(0, dtype=plan.precision).numpy().dtype, (n, n))
         _log.debug("%r", self)
-        self._one_by_one = False
         with self._undisturbed():
             try:
-                self._product(combinations.new_zeros(len(samples[0]), len(combinations), 1))
+                self._product(alone.new_zeros(few.stop, len(self._combinations), 1))
             except (UserError, MemoryError, torch.OutOfMemoryError):
                 raise
             except Exception as error:
@@ -159,11 +158,10 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
             except (MemoryError, torch.OutOfMemoryError):
                 raise
             except Exception:
-                for rows in self._rows(self._batch, len(self._x[0])):  # explains a module's error
-                    self._module.outputs([t[rows].to(self.device) for t in self._x])
+                for rows in spans(len(self._x[0]), self._batch):  # explains a module's error
+                    self._module.outputs(self._samples(rows))
                 raise
-            result = torch.cat(parts, dim=1)
-        return result.reshape(v.shape).to(v)
+        return torch.cat(parts, dim=1).reshape(v.shape).to(v)
 
     def _matmat(self, v: Any) -> Any:
         return (self @ torch.from_numpy(np.ascontiguousarray(v))).numpy()
@@ -187,14 +185,11 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
     def _diagonal(self) -> Tensor:
         """The diagonal (n,), from kernels of a few samples at a time."""
         if self._one_by_one:
-            squares = torch.stack([g.square().sum(1) for g in self._gradients()])
+            squares = torch.stack([g.square().sum(1) for g in self._gradients(len(self._x[0]))])
             return squares.mean(1) if self._outputs == "mean_of_kernels" else squares.ravel()
         given: Any = {"outputs": self._outputs, "parameters": self._selection, "progress": False}
-        model, parts = self._module.model, []
-        for rows in self._rows(FEW, len(self._x[0])):
-            samples = tuple(t[rows].to(self.device) for t in self._x)
-            parts.append(ntk(model, samples, **given).diagonal())
-        return torch.cat(parts)
+        parts = (tuple(self._samples(rows)) for rows in spans(len(self._x[0]), FEW))
+        return torch.cat([ntk(self._module.model, part, **given).diagonal() for part in parts])
 
     def as_tensor(self) -> Tensor:
         """Return the kernel as a tensor without entries, which can be multiplied, and no more."""
@@ -224,30 +219,26 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         """Return J Jᵀ v at the first samples, of columns v (samples, k, m) for k combinations."""
         n, _, m = v.shape
         if self._one_by_one:
-            change = v.new_zeros(())
-            for g, row in zip(self._gradients(), v, strict=True):
-                change = change + row.T @ g  # (m, p)
-            return torch.stack([g @ change.T for g in self._gradients()])
+            change = sum(row.T @ g for g, row in zip(self._gradients(n), v, strict=True))  # (m, p)
+            return torch.stack([g @ change.T for g in self._gradients(n)])
         batch = max(1, 2 * self._batch // (1 + m))  # each column has derivatives to keep
         moved: Weights = {name: w.new_zeros(m, *w.shape) for name, w in self._weights.items()}
         with warnings.catch_warnings():  # that an operation is slow, and what torch says of itself
             warnings.filterwarnings("ignore", category=UserWarning)
             warnings.filterwarnings("ignore", category=DeprecationWarning)
-            for rows in self._rows(batch, n):
+            for rows in spans(n, batch):
                 _, back = vjp(self._function(rows), self._weights)  # type: ignore[misc]
                 (changes,) = vmap(back, in_dims=2)(v[rows])
                 for name, change in changes.items():
                     moved[name].add_(change)
             directional = vmap(self._directional, in_dims=(None, 0), out_dims=2)
-            parts = [directional(self._function(rows), moved) for rows in self._rows(batch, n)]
-        return torch.cat(parts)
+            return torch.cat([directional(self._function(r), moved) for r in spans(n, batch)])
 
-    def _gradients(self) -> Iterator[Tensor]:
-        """Yield the gradients (k, p) of each sample, by autograd."""
-        for rows in self._rows(1, len(self._x[0])):
-            with torch.enable_grad():
-                (f,) = self._module.outputs([t[rows].to(self.device) for t in self._x])
-            parts = autograd(f, self._combinations, self._module, [*self._weights])
+    def _gradients(self, n: int) -> Iterator[Tensor]:
+        """Yield the gradients (k, p) of each of the first samples, by autograd."""
+        for rows in spans(n, 1):
+            sample = self._samples(rows)
+            parts = autograd(self._module, sample, self._combinations, [*self._weights])[1]
             yield torch.cat([*parts.values()], dim=1)
 
     def _directional(self, function: Callable[[Weights], Tensor], moved: Weights) -> Tensor:
@@ -264,7 +255,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         return derivatives
 
     def _function(self, rows: slice) -> Callable[[Weights], Tensor]:
-        samples = tuple(t[rows].to(self.device) for t in self._x)
+        samples = self._samples(rows)
 
         def function(weights: Weights) -> Tensor:
             copies = tuple(t.clone() for t in samples)
@@ -274,18 +265,15 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
 
         return function
 
-    @staticmethod
-    def _rows(size: int, n: int) -> Iterator[slice]:
-        return (slice(top, min(top + size, n)) for top in range(0, n, size))
+    def _samples(self, rows: slice) -> list[Tensor]:
+        return [t[rows].to(self.device) for t in self._x]
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
         """Leave the module as it was, and let it compute in its own precision."""
-        drawn = random_state(self.device)
         # other backends of attention have no forward mode
         with computing(self._module), sdpa_kernel(SDPBackend.MATH):
             yield
-            require_nothing_drawn(drawn, self.device)
 
 
 class _Picked(nn.Module):

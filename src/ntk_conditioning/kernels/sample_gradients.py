@@ -1,29 +1,28 @@
 """The gradients ∂f/∂p at each sample, by some of a module's parameters, for a batch of samples.
 
 Write f(x; p, shifts) for the network with parameters p and the shifts of `traces`. A backward pass
-at one sample, by `torch.func.vjp`, gives at once
-- ∂f/∂p, for a convolution, a bias, a normalisation: the gradient itself, as `PlainGradients`;
-- d = ∂f/∂shift, for a layer whose weight is factored: with its input a, `FactoredGradients`.
-`torch.func.vmap` does so for many samples at once, of which the module sees each alone. Where it
-cannot, autograd takes one sample after the other.
+at one sample, by `torch.func.vjp`, gives at once ∂f/∂p for a convolution, a bias, a normalisation,
+and d = ∂f/∂shift for a layer whose weight is factored, see `kernel_terms`. `torch.func.vmap` does
+so for many samples at once, of which the module sees each alone. Where it cannot, autograd takes
+one sample after the other.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, vjp, vmap
 
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.kernels.differentiated_modules import (
     DifferentiatedModule,
-    MixedSamplesError,
     first,
+    require_unmixed,
 )
-from ntk_conditioning.kernels.kernel_terms import FactoredGradients, Gradients, PlainGradients, Term
-from ntk_conditioning.kernels.traces import Trace, TracePlan, survey, tensors
+from ntk_conditioning.kernels.kernel_terms import Gradients
+from ntk_conditioning.kernels.traces import Trace, TracePlan, survey
 
 #: Samples that the module sees at once, at most.
 MOST_SAMPLES = 64
@@ -39,25 +38,51 @@ class VmapError(RuntimeError):
 
 
 class SampleGradients:
-    """Computes gradients of k ``combinations`` (k, c) of a module's c outputs, as a plan says."""
+    """Computes gradients of k ``combinations`` (k, c) of a module's c outputs.
 
-    def __init__(self, module: DifferentiatedModule, plan: TracePlan, combinations: Tensor) -> None:
-        self.plan = plan
-        self._module, self._combinations = module, combinations
+    They are for a kernel of ``n`` samples, ``full`` or summed over combinations. Without
+    ``use_vmap``, autograd takes sample by sample.
+    """
+
+    def __init__(
+        self,
+        module: DifferentiatedModule,
+        plan: TracePlan,
+        combinations: Tensor,
+        n: int,
+        *,
+        full: bool,
+        use_vmap: bool = True,
+    ) -> None:
+        self._module, self._plan, self._combinations = module, plan, combinations
+        self.full, self._use_vmap = full, use_vmap
+        self._factored = [name for name in plan.layers if use_vmap and self._is_cheaper(name, n)]
         self._zeros_of_shape: dict[Any, Mapping[str, Tensor]] = {}
 
-    @property
-    def _k(self) -> int:
-        return len(self._combinations)
+    def _is_cheaper(self, name: str, n: int) -> bool:
+        """Return whether factors of a weight take fewer multiplications than plain gradients."""
+        (inputs, zeros), entries = self._plan.layers[name], self._module.parameters[name].numel()
+        k, pairs, positions = len(self._combinations), n * n / 2, len(zeros)
+        rows = k**2 if self.full else k
+        factors = pairs * positions * (inputs + rows * zeros.numel())
+        return factors < pairs * rows * entries + n * k * positions * entries
 
     def row_bytes(self, names: Sequence[str]) -> int:
         """Return the bytes of one sample's gradients with respect to these parameters."""
-        total = 0
+        entries, k = 0, len(self._combinations)
         for name in names:
-            layer = self.plan.factored.get(name)
-            entries = self._k * self._module.parameters[name].numel()
-            total += layer.factor_entries(self._k) if layer else entries
-        return total * self.plan.dtype.itemsize
+            if name in self._factored:
+                inputs, zeros = self._plan.layers[name]
+                entries += inputs + k * zeros.numel()
+            else:
+                entries += k * self._module.parameters[name].numel()
+        return entries * self._plan.dtype.itemsize
+
+    def pair_bytes(self, names: Sequence[str]) -> int:
+        """Return the bytes beside the kernel, at most, that the products of one pair take."""
+        k = len(self._combinations) ** 2 if self.full else 1
+        positions = [len(self._plan.layers[name][1]) for name in names if name in self._factored]
+        return 3 * k * max(positions, default=0) ** 2 * self._plan.dtype.itemsize
 
     def groups(self, most: int) -> list[list[str]]:
         """Return groups of parameters by which a sample's gradients take about ``most`` bytes.
@@ -77,44 +102,33 @@ class SampleGradients:
     def batch(self, names: Sequence[str], memory: int) -> int:
         """Return how many samples are differentiated at once, for passes of ``memory`` bytes."""
         # results of a sample were seen to take 0.5 to 1.4 times their bytes, beside its gradients
-        sample_bytes = 2 * self.plan.sample_bytes + self.row_bytes(names)
+        sample_bytes = 2 * self._plan.sample_bytes + self.row_bytes(names)
         return max(1, min(MOST_SAMPLES, memory // sample_bytes))
 
-    def by(
-        self, names: Sequence[str], x: Sequence[Tensor], batch: int
-    ) -> Callable[[slice], Gradients]:
-        """Return a function that computes the gradients by ``names`` at a slice of ``x``."""
+    def at(self, names: Sequence[str], batch: int, x: Sequence[Tensor], span: slice) -> Gradients:
+        """Return the gradients by ``names`` at a slice of ``x``, ``batch`` samples at a time."""
+        result: Gradients | None = None
+        n = span.stop - span.start
+        for top in range(0, n, batch):
+            part = slice(top, min(top + batch, n))
+            rows = slice(span.start + part.start, span.start + part.stop)
+            samples = [t[rows].to(self._module.device) for t in x]
+            alone, gradients = self._of_batch(names, samples)
+            some = [t[:COMPARED] for t in samples]
+            require_unmixed(self._module, some, alone[:COMPARED], self._plan.eps)
+            result = result or gradients.each(lambda t: t.new_empty(n, *t.shape[1:]))
+            for name, term in gradients.terms.items():
+                for all_rows, computed in zip(result.terms[name], term, strict=True):
+                    all_rows[part] = computed
+        assert result is not None
+        return result
 
-        def compute(span: slice) -> Gradients:
-            terms: dict[str, Term] = {}
-            n = span.stop - span.start
-            for top in range(0, n, batch):
-                part = slice(top, min(top + batch, n))
-                rows = slice(span.start + part.start, span.start + part.stop)
-                samples = [t[rows].to(self._module.device) for t in x]
-                alone, gradients = self._gradients(names, samples)
-                some = [t[:COMPARED] for t in samples]
-                self.require_unmixed(some, self._module.outputs(some), alone[:COMPARED])
-                for name, term in gradients.items():
-                    tensors_of = vars(term).items()
-                    if name not in terms:
-                        empty: Any = {k: t.new_empty(n, *t.shape[1:]) for k, t in tensors_of}
-                        terms[name] = type(term)(**empty)
-                    for k, t in tensors_of:
-                        getattr(terms[name], k)[part].copy_(t)
-            return Gradients(self._k, terms)
-
-        return compute
-
-    def _gradients(
+    def _of_batch(
         self, names: Sequence[str], samples: Sequence[Tensor]
-    ) -> tuple[Tensor, dict[str, Term]]:
+    ) -> tuple[Tensor, Gradients]:
         """Return the outputs (n, c) of each sample alone, and its gradients in parameters."""
-        if not self.plan.use_vmap:
-            parts = [self._by_autograd(names, sample) for sample in _single(samples)]
-            return torch.cat([outputs for outputs, _ in parts]), {
-                name: PlainGradients(torch.stack([g[name] for _, g in parts])) for name in names
-            }
+        if not self._use_vmap:
+            return self._by_autograd(names, samples)
         traces: list[Trace] = []
         try:
             with warnings.catch_warnings():
@@ -128,10 +142,9 @@ class SampleGradients:
 
     def _by_vmap(
         self, names: Sequence[str], samples: Sequence[Tensor], traces: list[Trace]
-    ) -> tuple[Tensor, dict[str, Term]]:
-        """Return the same by vmap: g = ∂f/∂p of plain parameters, a and d of factored weights."""
+    ) -> tuple[Tensor, Gradients]:
         weights = {name: self._module.parameters[name] for name in names}
-        factored = {name: w for name, w in weights.items() if name in self.plan.factored}
+        factored = {name: w for name, w in weights.items() if name in self._factored}
         plain = {name: w.detach() for name, w in weights.items() if name not in factored}
         zeros = self._zeros([t[:1] for t in samples]) if factored else {}
         shifts = {name: zeros[name] for name in factored}
@@ -144,7 +157,7 @@ class SampleGradients:
                         self._module.model, parameters, tuple(t.unsqueeze(0) for t in sample)
                     )
                 inputs = {name: trace.inputs[name] for name in factored}
-                return first(self._module.model, returned).reshape(self.plan.outputs), inputs
+                return first(self._module.model, returned).reshape(self._plan.outputs), inputs
 
             outputs, backward, inputs = vjp(forward, shifts, plain, has_aux=True)  # type: ignore[misc]
             # pairs of gradients in the shifts and in the plain parameters, for each combination
@@ -155,42 +168,39 @@ class SampleGradients:
             return outputs, inputs, d, g
 
         outputs, inputs, d, g = vmap(of_sample)(*(t.clone() for t in samples))
-        dtype, terms = self.plan.dtype, dict[str, Term]()
+        dtype, terms = self._plan.dtype, dict[str, tuple[Tensor, ...]]()
         for name, values in g.items():
-            terms[name] = PlainGradients(values.reshape(*values.shape[:2], -1).to(dtype))
+            terms[name] = (values.reshape(*values.shape[:2], 1, -1).to(dtype),)
         for name, a in inputs.items():
             a = a.to(dtype) if a.is_floating_point() else a  # an embedding's are row numbers
-            terms[name] = FactoredGradients(a, d[name].to(dtype))
-        return outputs, terms
+            terms[name] = d[name].to(dtype), a
+        return outputs, Gradients(terms)
 
     def _zeros(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:
         """Return the shifts, all zero, for samples of the same shape as this one."""
         shape = tuple(tuple(t.shape) for t in sample)
         if shape not in self._zeros_of_shape:
-            self._zeros_of_shape[shape] = survey(self._module, sample)[1].zeros
+            layers = survey(self._module, sample).layers
+            self._zeros_of_shape[shape] = {name: zeros for name, (_, zeros) in layers.items()}
         return self._zeros_of_shape[shape]
 
     def _by_autograd(
-        self, names: Sequence[str], sample: Sequence[Tensor]
-    ) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """Return the outputs (1, c) of a sample, and its gradients (k, p) by autograd."""
-        with torch.enable_grad():
-            (outputs,) = self._module.outputs(sample)
-        gradients = autograd(outputs, self._combinations, self._module, names)
-        return outputs.detach().unsqueeze(0), gradients
+        self, names: Sequence[str], samples: Sequence[Tensor]
+    ) -> tuple[Tensor, Gradients]:
+        singles = ([t[i : i + 1] for t in samples] for i in range(len(samples[0])))
+        parts = [autograd(self._module, single, self._combinations, names) for single in singles]
+        stacked = {name: torch.stack([g[name] for _, g in parts]).unsqueeze(2) for name in names}
+        return torch.cat([f for f, _ in parts]), Gradients({k: (g,) for k, g in stacked.items()})
 
     def differing(self, pair: Sequence[Tensor], memory: int) -> list[str]:
         """Return the parameters whose part of the kernel of a pair of samples is not autograd's."""
-        parts: dict[str, tuple[Tensor, Tensor]] = {}
+        parts: dict[str, list[Tensor]] = {}
         for names in self.groups(memory // len(pair[0])):
-            gradients = self._gradients(names, pair)[1]
-            rows = [self._by_autograd(names, sample)[1] for sample in _single(pair)]
-            for name in names:
-                plain = PlainGradients(torch.stack([row[name] for row in rows]))
-                parts[name] = _inner_products(plain), _inner_products(gradients[name])
+            both = self._by_autograd(names, pair)[1], self._of_batch(names, pair)[1]
+            parts |= {name: [_inner_products(g, name) for g in both] for name in names}
         sizes = {name: float(part.nan_to_num().abs().max()) for name, (part, _) in parts.items()}
-        rounding = 1e3 * self.plan.eps * max(sizes.values())
-        tolerance = TOLERANCE[self.plan.precision]
+        rounding = 1e3 * self._plan.eps * max(sizes.values())
+        tolerance = TOLERANCE[self._plan.precision]
         return [
             name
             for name, (expected, computed) in parts.items()
@@ -199,77 +209,30 @@ class SampleGradients:
             )
         ]
 
-    def require_unmixed(self, samples: Sequence[Tensor], together: Tensor, alone: Tensor) -> None:
-        """Raise `MixedSamplesError` unless samples have the same outputs together and alone.
-
-        The tolerance is wide: rounding depends on the batch, and deep networks amplify it.
-        """
-        wrong = _differ(together, alone, self.plan.eps ** (1 / 3)).flatten(1).any(1)
-        if wrong.any():
-            number = int(wrong.long().argmax())
-            layer = self._mixing_module(samples, number)
-            raise MixedSamplesError(
-                f"{layer} mixes samples, or depends on their place in the batch: what it gives for "
-                "one is not what it gives for this one alone; replace it by a layer that treats "
-                "each sample alone, or, if many layers stretch rounding, give float64"
-            )
-
-    def _mixing_module(self, samples: Sequence[Tensor], number: int) -> str:
-        """Return the first module whose result for a sample depends on the others."""
-        model, results = self._module.model, list[list[tuple[str, Tensor]]]()
-        for inputs in (samples, [t[number : number + 1] for t in samples]):
-            results.append([])
-
-            def hook(name: str, into: list[tuple[str, Tensor]] = results[-1]) -> Any:
-                def keep(module: nn.Module, args: Any, result: Any) -> None:
-                    into.extend((name, t.detach().clone()) for t in tensors(result))
-
-                return keep
-
-            handles = [m.register_forward_hook(hook(name)) for name, m in model.named_modules()]
-            try:
-                self._module.outputs(inputs)
-            finally:
-                for handle in handles:
-                    handle.remove()
-        for (name, a), (_, b) in zip(*results, strict=False):
-            fits = a.ndim and len(a) == len(samples[0]) and a[:1].shape == b.shape
-            if fits and _differ(a[number], b[0], 1e4 * self.plan.eps).any():
-                return name or f"the {type(model).__name__}"
-        return f"the {type(model).__name__}"
-
 
 def autograd(
-    outputs: Tensor, combinations: Tensor, module: DifferentiatedModule, names: Sequence[str]
-) -> dict[str, Tensor]:
-    """Return the gradients (k, p) of combinations (k, c) of outputs (c,) by parameters."""
+    module: DifferentiatedModule,
+    sample: Sequence[Tensor],
+    combinations: Tensor,
+    names: Sequence[str],
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return a sample's outputs (1, c), and gradients (k, p) of combinations (k, c) of them."""
     with torch.enable_grad():
-        values = (combinations @ outputs).unbind()
+        outputs = module.outputs(sample)
+        values = (combinations.to(outputs) @ outputs[0]).unbind()
     parameters = [module.parameters[name] for name in names]
     options: Any = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
     rows = [torch.autograd.grad(value, parameters, **options) for value in values]
-    return {
+    gradients = {
         name: torch.stack([g.to_dense().flatten().to(outputs.dtype) for g in column])
         for name, column in zip(names, zip(*rows, strict=True), strict=True)
     }
+    return outputs.detach(), gradients
 
 
-def _single(samples: Sequence[Tensor]) -> list[list[Tensor]]:
-    return [[t[i : i + 1] for t in samples] for i in range(len(samples[0]))]
-
-
-def _differ(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
-    """Return where two results differ by more than ``tolerance`` times the largest entry."""
-    a, b = a.detach(), b.detach()
-    if not a.is_floating_point() or not a.numel():
-        return a != b
-    size = max(float(t.abs().nan_to_num(0, 0, 0).max()) for t in (a, b))
-    return ~torch.isclose(a, b, rtol=0, atol=tolerance * size, equal_nan=True)
-
-
-def _inner_products(term: Term) -> Tensor:
-    """Return the inner products of all gradients of one parameter."""
-    values = term.values if isinstance(term, PlainGradients) else term.d
-    total = values.new_zeros(2 * [values.shape[0] * values.shape[1]])
-    term.add(total, term, full=True)  # type: ignore[arg-type]
+def _inner_products(gradients: Gradients, name: str) -> Tensor:
+    """Return the inner products of all gradients by one parameter."""
+    term = gradients.terms[name]
+    total = term[0].new_zeros(2 * [term[0].shape[0] * term[0].shape[1]])
+    Gradients({name: term}).add(total, gradients, full=True)
     return total

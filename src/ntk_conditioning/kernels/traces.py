@@ -7,13 +7,12 @@ matrix product or an embedding. The gradients for all others, as the kernels of 
 from torch as they are: see `sample_gradients`.
 """
 
-from __future__ import annotations
-
 import random
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,36 +25,41 @@ from ntk_conditioning.kernels.differentiated_modules import (
     ModuleError,
     OutputsError,
     TrainingModeError,
+    tensors,
 )
-from ntk_conditioning.kernels.kernel_terms import LayerSizes
 
 DRAWS = (
     "the module draws random numbers, as dropout and stochastic depth do while training; call "
     "model.eval() or draw them before"
 )
 
-_MATRIX_PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm}
 _TRANSPOSING = {torch.t, Tensor.t, torch.transpose, Tensor.transpose}
 _TRANSPOSING |= {getattr(Tensor, name).__get__ for name in ("T", "mT")}
 _MULTIPLYING = {torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__}
 _DIVIDING = {torch.div, Tensor.div, Tensor.__truediv__}
+#: The arguments of functions that compute a layer.
+_OF_EMBEDDING = ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq")
+_ARGUMENTS: dict[Any, tuple[str, ...]] = {
+    **dict.fromkeys((torch.matmul, Tensor.matmul, Tensor.__matmul__), ("input", "weight")),
+    **dict.fromkeys((torch.mm, Tensor.mm, functional.linear), ("input", "weight")),
+    functional.embedding: _OF_EMBEDDING,
+}
 
 
 @dataclass(frozen=True, eq=False)
 class TracePlan:
-    """How the gradients of a module are computed.
+    """What a module does with one sample.
 
-    Weights in ``factored`` keep their gradients as factors. There are so many ``outputs``, of type
-    ``dtype``; ``precision`` is the lowest on the way to them. ``sample_bytes`` are what all
-    intermediate results of one sample take. Without ``use_vmap``, autograd takes sample by sample.
+    ``layers`` are those whose weights have gradients that factor: the entries of their inputs, and
+    shifts (positions, out) of zero. There are so many ``outputs``, of type ``dtype``; ``precision``
+    is the lowest on the way to them. ``sample_bytes`` are what all intermediate results take.
     """
 
-    factored: Mapping[str, LayerSizes]
+    layers: Mapping[str, tuple[int, Tensor]]
     outputs: int
     dtype: torch.dtype
     precision: torch.dtype
     sample_bytes: int
-    use_vmap: bool = True
 
     @property
     def eps(self) -> float:
@@ -63,11 +67,10 @@ class TracePlan:
         return torch.finfo(self.precision).eps
 
 
-def survey(module: DifferentiatedModule, sample: Sequence[Tensor]) -> tuple[TracePlan, Trace]:
-    """Run a module on one sample; return a plan that factors all weights that can be, and a trace.
+def survey(module: DifferentiatedModule, sample: Sequence[Tensor]) -> TracePlan:
+    """Run a module on one sample, twice, to find out whether it is random.
 
-    The module is traced twice, to find out whether it is random. Raises `OutputsError`,
-    `TrainingModeError` and `ModuleError`.
+    Raises `OutputsError`, `TrainingModeError` and `ModuleError`.
     """
     traces, outputs = [Trace(module.parameters), Trace(module.parameters)], list[Tensor]()
     before = random_state(module.device)
@@ -82,28 +85,28 @@ def survey(module: DifferentiatedModule, sample: Sequence[Tensor]) -> tuple[Trac
         raise TrainingModeError("the module gives other outputs each time; call model.eval()")
     if not outputs[0].requires_grad:
         raise OutputsError("the outputs have no gradients: do not detach what they are made of")
-    results = traces[0].results
-    dtypes = {t.dtype for t in results if t.requires_grad} | {outputs[0].dtype}
+    trace = traces[0]
+    dtypes = {t.dtype for t in trace.results if t.requires_grad} | {outputs[0].dtype}
     lowest = max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
     if torch.finfo(lowest).eps > torch.finfo(torch.float32).eps:
         raise ModuleError(
             f"the module computes in {lowest}, too coarse for a kernel; call model.float() or "
             "model.double(), and leave autocast"
         )
-    uses = traces[0].uses.items()
-    once = {name: use[0] for name, use in uses if len(use) == 1 and use[0] is not None}
-    size = sum(t.nbytes for t in results)
-    return TracePlan(once, outputs[0].shape[1], outputs[0].dtype, lowest, size), traces[0]
+    once = [name for name in trace.zeros if trace.uses[name] == 1]
+    layers = {name: (trace.inputs[name].numel(), trace.zeros[name]) for name in once}
+    size = sum(t.nbytes for t in trace.results)
+    return TracePlan(layers, outputs[0].shape[1], outputs[0].dtype, lowest, size)
 
 
 class Trace(TorchFunctionMode):
     """Watches the calls of torch's functions, also those within multi-head attention.
 
-    ``uses`` has for each of ``weights`` the sizes of a layer, or None for any other use, as in a
-    convolution. ``inputs`` are the a (positions, in) of a weight's layer, or the row numbers
-    (positions,) of an embedding, ``zeros`` the shifts (positions, out) that it needs. If ``shifts``
-    are given, they are added to the layers' results. ``results`` are all tensors that functions
-    returned, ``states`` those of generators passed to them, ``last`` is the last function's name.
+    ``uses`` counts those of each weight. ``inputs`` are the a (positions, in) of a weight's layer,
+    or the row numbers (positions,) of an embedding, ``zeros`` the shifts (positions, out) that it
+    needs. If ``shifts`` are given, they are added to the layers' results. ``results`` are all
+    tensors that functions returned, ``states`` those of generators passed to them, ``last`` is the
+    last function's name.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class Trace(TorchFunctionMode):
         # itself is kept, too, so that no other tensor gets this id.
         self._weights = {id(w): (name, 1.0, w) for name, w in weights.items()}
         self._shifts = shifts
-        self.uses: dict[str, list[LayerSizes | None]] = {name: [] for name in weights}
+        self.uses = Counter[str]()
         self.inputs: dict[str, Tensor] = {}
         self.zeros: dict[str, Tensor] = {}
         self.last = ""
@@ -135,55 +138,32 @@ class Trace(TorchFunctionMode):
             if isinstance(generator := kwargs.get("generator"), torch.Generator):
                 self.states.append(generator.get_state().numpy().tobytes())
         weights = [self._weights[id(t)] for t in tensors((args, kwargs)) if id(t) in self._weights]
-        if not weights or next(tensors(result), None) is None:
+        if not tensors(result):
             return result
-        if len(weights) == 1:
-            name, scale, weight = weights[0]
-            if (factor := _factor_of_multiple(func, args, kwargs, weight)) is not None:
+        for name, scale, weight in weights:
+            factor = _factor_of_multiple(func, args, kwargs, weight)
+            if factor is not None and len(weights) == 1:
                 self._weights[id(result)] = name, scale * factor, result
                 return result
-        for name, scale, weight in weights:
-            layer = _layer_of(func, args, kwargs, weight)
-            if layer is None or id(layer.x) in self._weights:
-                self.uses[name].append(None)
-            else:
-                result = self._record(name, scale, result, layer)
+            self.uses[name] += 1
+            x, padding = _layer_of(func, args, kwargs, weight)
+            if x is not None and id(x) not in self._weights:
+                result = self._shifted(name, scale, result, x, padding)
         return result
 
-    def _record(self, name: str, scale: float, result: Tensor, layer: LayerCall) -> Tensor:
+    def _shifted(
+        self, name: str, scale: float, result: Tensor, x: Tensor, padding: int | None
+    ) -> Tensor:
         """Record a layer with the weight ``name``, and return its result with the shift added."""
-        x, by_index = layer.x, not layer.x.is_floating_point()
-        positions = result.numel() // layer.outputs
-        self.inputs[name] = x.reshape(positions) if by_index else x.reshape(positions, layer.inputs)
+        positions = result.numel() // result.shape[-1]
+        self.inputs[name] = x.reshape(positions, *x.shape[-1:] if x.is_floating_point() else ())
         if self._shifts is None:
-            sizes = LayerSizes(positions, layer.inputs, layer.outputs, by_index=by_index)
-            self.uses[name].append(sizes)
-            self.zeros[name] = result.new_zeros(positions, layer.outputs)
+            self.zeros[name] = result.new_zeros(positions, result.shape[-1])
             return result
         shift = scale * self._shifts[name].view(result.shape)
-        if layer.padding is not None:  # the embedding's row of this number has no gradient
-            shift = shift * (x != layer.padding).unsqueeze(-1)
+        if padding is not None:  # the embedding's row of this number has no gradient
+            shift = shift * (x != padding).unsqueeze(-1)
         return result + shift
-
-
-class LayerCall(NamedTuple):
-    """A layer's input, its sizes, and the number of the row that an embedding pads with."""
-
-    x: Tensor
-    inputs: int
-    outputs: int
-    padding: int | None = None
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors in nested tuples, lists and dictionaries."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from tensors(item)
-    elif isinstance(value, dict):
-        yield from tensors([*value.values()])
 
 
 def _factor_of_multiple(func: Any, args: Any, kwargs: Any, weight: Tensor) -> float | None:
@@ -200,24 +180,16 @@ def _factor_of_multiple(func: Any, args: Any, kwargs: Any, weight: Tensor) -> fl
     return None
 
 
-def _layer_of(func: Any, args: Any, kwargs: Any, weight: Tensor) -> LayerCall | None:
-    """Return the layer W a that a call computes, or None if it is none, as a convolution's."""
-    if weight.ndim != 2:
-        return None
-    if func is functional.linear:
-        given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
-        if given["weight"] is weight:
-            return LayerCall(given["input"], weight.shape[1], weight.shape[0])
-    elif func in _MATRIX_PRODUCTS and len(args) == 2 and args[1] is weight:
-        return LayerCall(args[0], weight.shape[0], weight.shape[1])
-    elif func is functional.embedding:
-        names = ("input", "weight", "padding_idx", "max_norm", "norm_type", "by_freq", "sparse")
-        given = dict(zip(names, args, strict=False)) | kwargs
-        if not given.get("by_freq") and not kwargs.get("scale_grad_by_freq"):
-            padding = given.get("padding_idx")
-            padding = padding + len(weight) if padding is not None and padding < 0 else padding
-            return LayerCall(given["input"], weight.shape[0], weight.shape[1], padding)
-    return None
+def _layer_of(
+    func: Any, args: Any, kwargs: Any, weight: Tensor
+) -> tuple[Tensor, int | None] | tuple[None, None]:
+    """Return the input of the layer that a call computes, if it does, and the row that pads it."""
+    given = dict(zip(_ARGUMENTS.get(func, ()), args, strict=False)) | kwargs
+    is_layer = func in _ARGUMENTS and weight.ndim == 2 and given.get("weight") is weight
+    if not is_layer or given.get("scale_grad_by_freq"):
+        return None, None
+    padding = given.get("padding_idx")
+    return given["input"], None if padding is None else padding % len(weight)
 
 
 def _instance_norm(

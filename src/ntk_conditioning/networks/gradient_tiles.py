@@ -5,12 +5,13 @@ tiles. If the memory allows, one panel holds all samples, and every gradient is 
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -177,6 +178,39 @@ def tiles(
         r = slice(top, min(top + height, rows.stop))
         for start in range(max(top, left) if upper else left, columns.stop, width):
             yield r, slice(start, min(start + width, columns.stop))
+
+
+def each_tile(
+    work: Callable[[slice, slice, Any, Any], None],
+    panels: Sequence[Panels],
+    shape: tuple[int, int],
+    at_once: int = 1,
+) -> None:
+    """Call ``work`` for tiles of the pairs of rows and columns, ``at_once`` of them at a time.
+
+    ``panels`` are those of rows and columns, or of both in one, and then of pairs i <= j as `tiles`
+    has them. ``work`` gets the samples of a tile and their gradients.
+    """
+    rows, columns, upper = panels[0], panels[-1], len(panels) == 1
+
+    def of_panels(left: Panel, right: Panel) -> None:
+        def of_tile(tile: tuple[slice, slice]) -> None:
+            r, c = tile
+            work(r, c, left.rows(r), right.rows(c))
+
+        threads.each(of_tile, [*tiles(left.span, right.span, shape, upper=upper)], at_once)
+
+    for i, j in rows.pairs() if upper else np.ndindex(len(rows.spans), len(columns.spans)):
+        of_panels(rows[i], columns[j])
+
+
+def mirror(k: Tensor) -> None:
+    """Copy the upper triangle of a matrix to the lower one."""
+    for top in range(0, len(k), 1024):
+        r = slice(top, top + 1024)
+        square = k[r, r]
+        square.copy_(square.triu() + square.triu(1).T)
+        k[r.stop :, r] = k[r, r.stop :].T
 
 
 def inner_products(total: Tensor, rows: GradientFactors, columns: GradientFactors) -> None:
