@@ -4,6 +4,7 @@ Everything here leaves the module as it was, and explains in one line what is wr
 """
 
 import difflib
+import random
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,11 +12,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.modules.module import register_module_forward_hook
+from torch.utils._pytree import tree_iter
 
 from ntk_conditioning.errors import UserError, one_line
+from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.modules import Network
 
 #: Names or patterns ("head.*"), with a "!" before those left out; or a test of (name, tensor).
@@ -23,6 +28,10 @@ Selection = str | Sequence[str] | Callable[[str, Tensor], bool]
 #: A batch of samples: a tensor, or several tensors of which each has the samples first.
 Inputs = Tensor | Sequence[Tensor]
 
+DRAWS = (
+    "the module draws random numbers, as dropout and stochastic depth do while training; call "
+    "model.eval() or draw them before"
+)
 #: How torch warns of a reentrant checkpoint, whose parameters get no gradients then.
 NO_GRADIENTS = "None of the inputs have requires_grad"
 _BATCH_NORMS = nn.modules.batchnorm._BatchNorm
@@ -75,6 +84,11 @@ class DifferentiatedModule:
             raise
         except Exception as error:
             raise _explained(error, self, inputs) from error
+        return as_matrix(first(self.model, returned), len(inputs[0]))
+
+    def outputs_with(self, parameters: Mapping[str, Tensor], *inputs: Tensor) -> Tensor:
+        """Return the outputs (n, c) with other values of parameters, for `torch.func`."""
+        returned = functional_call(self.model, dict(parameters), inputs)
         return as_matrix(first(self.model, returned), len(inputs[0]))
 
 
@@ -271,28 +285,47 @@ def _differ(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
 
 def tensors(value: Any) -> list[Tensor]:
     """Return the tensors in nested tuples, lists and dictionaries."""
-    if isinstance(value, Tensor):
-        return [value]
-    items = value.values() if isinstance(value, dict) else value
-    is_nested = isinstance(value, dict | tuple | list)
-    return [t for item in items for t in tensors(item)] if is_nested else []
+    return [leaf for leaf in tree_iter(value) if isinstance(leaf, Tensor)]
 
 
 @contextmanager
-def unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Restore buffers and the states of random generators at the end, also after an error."""
-    saved = [(buffer, buffer._version, buffer.detach().clone()) for buffer in model.buffers()]
-    buffers_of = [(module, dict(module._buffers)) for module in model.modules()]
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
+def computing(module: DifferentiatedModule) -> Iterator[None]:
+    """Let a module compute in its own precision, and leave it and random generators as they were.
+
+    Raises `TrainingModeError` if random numbers are drawn meanwhile.
+    """
+    buffers = [(layer._buffers, dict(layer._buffers)) for layer in module.model.modules()]
+    contents = [(b, b._version, b.detach().clone()) for b in module.model.buffers()]
+    drawn = random_state(module.device)
+    with (
+        torch.inference_mode(False),
+        torch.no_grad(),
+        torch.autocast(module.device.type, enabled=False),
+        torch.random.fork_rng([module.device] if module.device.type == "cuda" else []),
+        full_precision(),
+    ):
         try:
             yield
+            require_nothing_drawn(drawn, module.device)
         finally:
-            for module, buffers in buffers_of:
-                for name, buffer in buffers.items():
-                    if module._buffers[name] is not buffer:
-                        module._buffers[name] = buffer
-            with torch.no_grad():
-                for buffer, version, before in saved:
-                    if buffer._version != version:
-                        buffer.copy_(before)
+            for of_layer, before in buffers:
+                for name, buffer in before.items():
+                    of_layer[name] = buffer
+            for buffer, version, content in contents:
+                if buffer._version != version:
+                    buffer.copy_(content)
+
+
+def random_state(device: torch.device) -> list[Any]:
+    """Return the states of the generators that a module may draw from."""
+    of_torch = [torch.get_rng_state().numpy().tobytes()]
+    if device.type == "cuda":
+        of_torch.append(torch.cuda.get_rng_state(device).numpy().tobytes())
+    of_numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 what modules use
+    return [*of_torch, random.getstate(), of_numpy["key"].tobytes(), of_numpy["pos"]]
+
+
+def require_nothing_drawn(before: list[Any], device: torch.device) -> None:
+    """Raise `TrainingModeError` if a generator has advanced, even if no output shows it."""
+    if random_state(device) != before:
+        raise TrainingModeError(DRAWS)

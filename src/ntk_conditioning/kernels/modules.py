@@ -11,11 +11,10 @@ What happens in order, and where:
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from math import isqrt
-from operator import index
+from numbers import Integral
 from typing import Any, Literal
 
 import torch
@@ -32,12 +31,12 @@ from ntk_conditioning.kernels.differentiated_modules import (
     ParametersError,
     Selection,
     as_inputs,
+    computing,
     differentiated,
-    unchanged,
 )
 from ntk_conditioning.kernels.kernel_terms import Gradients
 from ntk_conditioning.kernels.sample_gradients import SampleGradients, VmapError, autograd
-from ntk_conditioning.kernels.traces import TracePlan, random_state, require_nothing_drawn, survey
+from ntk_conditioning.kernels.traces import TracePlan, survey
 from ntk_conditioning.networks import gradient_tiles
 from ntk_conditioning.networks.gradient_tiles import Panels
 from ntk_conditioning.networks.mlp import MLP
@@ -105,7 +104,7 @@ def ntk(
     >>> ntk(model, torch.tensor([[1.0, 2.0], [0.0, 1.0]])).tolist()
     [[6.0, 3.0], [3.0, 2.0]]
     """
-    tile, memory = _positive("tile", tile), _positive("memory", memory)
+    require_positive(tile=tile, memory=memory)
     if isinstance(model, MLP):
         return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     module = differentiated(model, parameters)
@@ -113,21 +112,6 @@ def ntk(
     samples2 = None if x2 is None else as_inputs(x2, device, module.device)
     with computing(module):
         return _of_module(module, samples, samples2, outputs, memory, tile, progress)
-
-
-@contextmanager
-def computing(module: DifferentiatedModule) -> Iterator[None]:
-    """Let a module compute in its own precision, leave it as it was, and refuse random numbers."""
-    drawn = random_state(module.device)
-    with (
-        torch.inference_mode(False),
-        torch.no_grad(),
-        torch.autocast(module.device.type, enabled=False),
-        unchanged(module.model, module.device),
-        gradient_tiles.full_precision(),
-    ):
-        yield
-        require_nothing_drawn(drawn, module.device)
 
 
 def _of_module(
@@ -179,8 +163,9 @@ def combinations_of(outputs: Outputs, c: int) -> Tensor:
         return torch.ones(1, c)
     if outputs in ("mean_of_kernels", "full"):
         return torch.eye(c)
-    number = _whole(outputs)
-    if number is None or not 0 <= number < c:
+    number: Any = outputs
+    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not is_whole or not 0 <= number < c:
         raise OutputsError(
             f"outputs={outputs!r} of a module of {c}: give 'sum', 'mean_of_kernels', 'full' or "
             f"an index below {c}, from 0 on"
@@ -279,16 +264,8 @@ def _of_mlp(
     return empirical.ntk(mlp, rows.to(mlp.device), columns, tile=tile, memory=memory)
 
 
-def _whole(value: Any) -> int | None:
-    """Return a whole number of any type as an int, None for everything else."""
-    try:
-        return None if isinstance(value, bool) else index(value)
-    except TypeError:
-        return None
-
-
-def _positive(name: str, value: int | None) -> int | None:
-    number = _whole(value)
-    if value is not None and (number is None or number < 1):
-        raise InputsError(f"{name}={value!r} is no whole number above zero")
-    return number
+def require_positive(**numbers: Any) -> None:
+    """Raise `InputsError` for a number, by its name, that is given and not whole and positive."""
+    for name, value in numbers.items():
+        if value is not None and (not isinstance(value, Integral) or value < 1):
+            raise InputsError(f"{name}={value!r} is no whole number above zero")

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
-from torch.func import functional_call, jvp, vjp, vmap
+from torch.func import jvp, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ntk_conditioning.angles.pairs import spans
@@ -31,16 +31,15 @@ from ntk_conditioning.kernels.differentiated_modules import (
     OutputsError,
     Selection,
     as_inputs,
-    as_matrix,
+    computing,
     differentiated,
-    first,
     require_unmixed,
 )
 from ntk_conditioning.kernels.modules import (
     Outputs,
     combinations_of,
-    computing,
     ntk,
+    require_positive,
     require_varying_sum,
 )
 from ntk_conditioning.kernels.sample_gradients import autograd
@@ -90,8 +89,7 @@ def ntk_operator(
     >>> (k @ torch.tensor([1.0, 0.0])).tolist(), k.trace()
     ([6.0, 3.0], 8.0)
     """
-    if batch is not None and batch < 1:
-        raise InputsError(f"batch={batch} is no whole number above zero")
+    require_positive(batch=batch)
     if isinstance(model, MLP):
         if parameters is not None or output is not None:
             raise InputsError("an MLP has one output, and no names: leave them out")
@@ -258,9 +256,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         samples = self._samples(rows)
 
         def function(weights: Weights) -> Tensor:
-            copies = tuple(t.clone() for t in samples)
-            returned = functional_call(self._module.model, dict(weights), copies)
-            f = as_matrix(first(self._module.model, returned), len(samples[0]))
+            f = self._module.outputs_with(weights, *(t.clone() for t in samples))
             return f.to(self._combinations.dtype) @ self._combinations.T
 
         return function

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, vjp, vmap
+from torch.func import vjp, vmap
 
+from ntk_conditioning.angles.pairs import spans
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.kernels.differentiated_modules import (
     DifferentiatedModule,
-    first,
     require_unmixed,
 )
 from ntk_conditioning.kernels.kernel_terms import Gradients
@@ -109,9 +109,8 @@ class SampleGradients:
         """Return the gradients by ``names`` at a slice of ``x``, ``batch`` samples at a time."""
         result: Gradients | None = None
         n = span.stop - span.start
-        for top in range(0, n, batch):
-            part = slice(top, min(top + batch, n))
-            rows = slice(span.start + part.start, span.start + part.stop)
+        for rows in spans(span.stop, batch, start=span.start):
+            part = slice(rows.start - span.start, rows.stop - span.start)
             samples = [t[rows].to(self._module.device) for t in x]
             alone, gradients = self._of_batch(names, samples)
             some = [t[:COMPARED] for t in samples]
@@ -145,35 +144,34 @@ class SampleGradients:
     ) -> tuple[Tensor, Gradients]:
         weights = {name: self._module.parameters[name] for name in names}
         factored = {name: w for name, w in weights.items() if name in self._factored}
-        plain = {name: w.detach() for name, w in weights.items() if name not in factored}
         zeros = self._zeros([t[:1] for t in samples]) if factored else {}
-        shifts = {name: zeros[name] for name in factored}
+        # by what each is differentiated: shifts instead of the weights that factor
+        variables = {
+            name: zeros[name] if name in factored else weights[name].detach() for name in names
+        }
 
         def of_sample(*sample: Tensor) -> Any:
-            def forward(shifts: Any, parameters: Any) -> Any:
-                traces.append(trace := Trace(factored, shifts))
+            def forward(variables: Mapping[str, Tensor]) -> Any:
+                plain = {name: w for name, w in variables.items() if name not in factored}
+                traces.append(trace := Trace(factored, variables))
                 with trace:
-                    returned = functional_call(
-                        self._module.model, parameters, tuple(t.unsqueeze(0) for t in sample)
-                    )
-                inputs = {name: trace.inputs[name] for name in factored}
-                return first(self._module.model, returned).reshape(self._plan.outputs), inputs
+                    f = self._module.outputs_with(plain, *(t.unsqueeze(0) for t in sample))
+                return f[0], {name: trace.inputs[name] for name in factored}
 
-            outputs, backward, inputs = vjp(forward, shifts, plain, has_aux=True)  # type: ignore[misc]
-            # pairs of gradients in the shifts and in the plain parameters, for each combination
-            rows = [backward(combination) for combination in self._combinations]
+            outputs, backward, inputs = vjp(forward, variables, has_aux=True)  # type: ignore[misc]
+            rows = [backward(combination)[0] for combination in self._combinations]
             stack: Any = torch.stack if len(rows) > 1 else lambda one: one[0][None]  # no copy
-            d = {name: stack([by_shift[name] for by_shift, _ in rows]) for name in factored}
-            g = {name: stack([by_plain[name] for _, by_plain in rows]) for name in plain}
-            return outputs, inputs, d, g
+            return outputs, {name: stack([row[name] for row in rows]) for name in names}, inputs
 
-        outputs, inputs, d, g = vmap(of_sample)(*(t.clone() for t in samples))
-        dtype, terms = self._plan.dtype, dict[str, tuple[Tensor, ...]]()
-        for name, values in g.items():
-            terms[name] = (values.reshape(*values.shape[:2], 1, -1).to(dtype),)
-        for name, a in inputs.items():
-            a = a.to(dtype) if a.is_floating_point() else a  # an embedding's are row numbers
-            terms[name] = d[name].to(dtype), a
+        outputs, gradients, inputs = vmap(of_sample)(*(t.clone() for t in samples))
+        terms: dict[str, tuple[Tensor, ...]] = {}
+        for name in sorted(names, key=inputs.__contains__):  # longest sums on the smallest total
+            d = gradients[name].to(self._plan.dtype)
+            if name in inputs:  # an embedding's are row numbers
+                a = inputs[name]
+                terms[name] = d, a.to(d) if a.is_floating_point() else a
+            else:
+                terms[name] = (d.reshape(*d.shape[:2], 1, -1),)
         return outputs, Gradients(terms)
 
     def _zeros(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:

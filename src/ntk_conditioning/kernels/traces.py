@@ -7,30 +7,26 @@ matrix product or an embedding. The gradients for all others, as the kernels of 
 from torch as they are: see `sample_gradients`.
 """
 
-import random
 import types
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from ntk_conditioning.kernels.differentiated_modules import (
+    DRAWS,
     DifferentiatedModule,
     ModuleError,
     OutputsError,
     TrainingModeError,
+    random_state,
+    require_nothing_drawn,
     tensors,
-)
-
-DRAWS = (
-    "the module draws random numbers, as dropout and stochastic depth do while training; call "
-    "model.eval() or draw them before"
 )
 
 _TRANSPOSING = {torch.t, Tensor.t, torch.transpose, Tensor.transpose}
@@ -217,18 +213,3 @@ def _with_visible_calls(function: Any) -> Any:
 
 
 _attention = _with_visible_calls(functional.multi_head_attention_forward)
-
-
-def random_state(device: torch.device) -> list[Any]:
-    """Return the states of the generators that a module may draw from."""
-    of_torch = [torch.get_rng_state().numpy().tobytes()]
-    if device.type == "cuda":
-        of_torch.append(torch.cuda.get_rng_state(device).numpy().tobytes())
-    of_numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 what modules use
-    return [*of_torch, random.getstate(), of_numpy["key"].tobytes(), of_numpy["pos"]]
-
-
-def require_nothing_drawn(before: list[Any], device: torch.device) -> None:
-    """Raise `TrainingModeError` if a generator has advanced, even if no output shows it."""
-    if random_state(device) != before:
-        raise TrainingModeError(DRAWS)
