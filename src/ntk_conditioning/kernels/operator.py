@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -120,13 +120,13 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         few = slice(0, min(FEW, len(self._x[0])))
         with self._undisturbed():
             plan, two = (survey(self._module, self._samples(slice(m))) for m in (1, 2))
-            self._combinations = combinations_of(outputs, plan.outputs).to(self.device, plan.dtype)
+            c = combinations_of(outputs, plan.outputs).to(self.device, plan.dtype)
             if outputs == "sum" and plan.outputs > 1:
                 require_varying_sum(self._module, plan, self._samples(slice(1)))
             singles = (self._samples(rows) for rows in spans(few.stop, 1))
             alone = torch.cat([self._module.outputs(single) for single in singles])
             require_unmixed(self._module, self._samples(few), alone, plan.eps)
-        self.tensor_dtype = plan.precision
+        self._combinations, self.tensor_dtype = c, plan.precision
         sample_bytes = two.sample_bytes - plan.sample_bytes  # without the weights
         self._batch = batch or max(1, min(BATCH, PASS_BYTES // (4 * max(1, sample_bytes))))
         n = len(self._x[0]) * (plan.outputs if outputs == "full" else 1)
@@ -134,7 +134,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         _log.debug("%r", self)
         with self._undisturbed():
             try:
-                self._product(alone.new_zeros(few.stop, len(self._combinations), 1))
+                self._product(alone.new_zeros(few.stop * len(c), 1), c)
             except (UserError, MemoryError, torch.OutOfMemoryError):
                 raise
             except Exception as error:
@@ -183,7 +183,8 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
     def _diagonal(self) -> Tensor:
         """The diagonal (n,), from kernels of a few samples at a time."""
         if self._one_by_one:
-            squares = torch.stack([g.square().sum(1) for g in self._gradients(len(self._x[0]))])
+            gradients = self._gradients(len(self._x[0]), self._combinations)
+            squares = torch.stack([g.square().sum(1) for g in gradients])
             return squares.mean(1) if self._outputs == "mean_of_kernels" else squares.ravel()
         given: Any = {"outputs": self._outputs, "parameters": self._selection, "progress": False}
         parts = (tuple(self._samples(rows)) for rows in spans(len(self._x[0]), FEW))
@@ -203,40 +204,37 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
 
     def _times(self, v: Tensor) -> Tensor:
         """Return K v (n, m) for a few columns."""
-        c = len(self._combinations)
-        if self._outputs != "mean_of_kernels":
-            return self._product(v.reshape(-1, c, v.shape[1])).reshape(v.shape)
-        parts = []
-        for a in range(c):
-            of_output = v.new_zeros(len(v), c, v.shape[1])
-            of_output[:, a] = v
-            parts.append(self._product(of_output)[:, a])
-        return torch.stack(parts).mean(0)
+        c = self._combinations
+        if self._outputs == "mean_of_kernels":
+            return torch.stack([self._product(v, row[None]) for row in c]).mean(0)
+        return self._product(v, c)
 
-    def _product(self, v: Tensor) -> Tensor:
-        """Return J Jᵀ v at the first samples, of columns v (samples, k, m) for k combinations."""
+    def _product(self, v: Tensor, c: Tensor) -> Tensor:
+        """Return J Jᵀ v at the first n samples, of columns v (n k, m) for k combinations c."""
+        v = v.reshape(-1, len(c), v.shape[1])
         n, _, m = v.shape
         if self._one_by_one:
-            change = sum(row.T @ g for g, row in zip(self._gradients(n), v, strict=True))  # (m, p)
-            return torch.stack([g @ change.T for g in self._gradients(n)])
+            pairs = zip(self._gradients(n, c), v, strict=True)
+            change = reduce(torch.add, (row.T @ g for g, row in pairs))  # (m, p)
+            return torch.cat([g @ change.T for g in self._gradients(n, c)])
         batch = max(1, 2 * self._batch // (1 + m))  # each column has derivatives to keep
         moved: Weights = {name: w.new_zeros(m, *w.shape) for name, w in self._weights.items()}
         with warnings.catch_warnings():  # that an operation is slow, and what torch says of itself
             warnings.filterwarnings("ignore", category=UserWarning)
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             for rows in spans(n, batch):
-                _, back = vjp(self._function(rows), self._weights)  # type: ignore[misc]
+                _, back = vjp(self._function(rows, c), self._weights)  # type: ignore[misc]
                 (changes,) = vmap(back, in_dims=2)(v[rows])
                 for name, change in changes.items():
                     moved[name].add_(change)
             directional = vmap(self._directional, in_dims=(None, 0), out_dims=2)
-            return torch.cat([directional(self._function(r), moved) for r in spans(n, batch)])
+            parts = [directional(self._function(rows, c), moved) for rows in spans(n, batch)]
+        return torch.cat(parts).flatten(0, 1)
 
-    def _gradients(self, n: int) -> Iterator[Tensor]:
+    def _gradients(self, n: int, c: Tensor) -> Iterator[Tensor]:
         """Yield the gradients (k, p) of each of the first samples, by autograd."""
         for rows in spans(n, 1):
-            sample = self._samples(rows)
-            parts = autograd(self._module, sample, self._combinations, [*self._weights])[1]
+            parts = autograd(self._module, self._samples(rows), c, [*self._weights])[1]
             yield torch.cat([*parts.values()], dim=1)
 
     def _directional(self, function: Callable[[Weights], Tensor], moved: Weights) -> Tensor:
@@ -252,12 +250,12 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         (derivatives,) = forward_again(moved)
         return derivatives
 
-    def _function(self, rows: slice) -> Callable[[Weights], Tensor]:
+    def _function(self, rows: slice, c: Tensor) -> Callable[[Weights], Tensor]:
         samples = self._samples(rows)
 
         def function(weights: Weights) -> Tensor:
             f = self._module.outputs_with(weights, *(t.clone() for t in samples))
-            return f.to(self._combinations.dtype) @ self._combinations.T
+            return f.to(c.dtype) @ c.T
 
         return function
 

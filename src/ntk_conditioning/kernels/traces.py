@@ -7,6 +7,7 @@ matrix product or an embedding. The gradients for all others, as the kernels of 
 from torch as they are: see `sample_gradients`.
 """
 
+import inspect
 import types
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -188,20 +189,14 @@ def _layer_of(
     return given["input"], None if padding is None else padding % len(weight)
 
 
-def _instance_norm(
-    input: Tensor,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
+def _instance_norm(*args: Any, **kwargs: Any) -> Tensor:
     """Return `torch.nn.functional.instance_norm`, by functions that `torch.func.vmap` takes."""
-    if use_input_stats:
-        return functional.group_norm(input, input.shape[1], weight, bias, eps)
-    return functional.batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    given = inspect.signature(functional.instance_norm).bind(*args, **kwargs)
+    given.apply_defaults()
+    x, mean, variance, weight, bias, of_samples, _, eps = given.args
+    if of_samples:
+        return functional.group_norm(x, x.shape[1], weight, bias, eps)
+    return functional.batch_norm(x, mean, variance, weight, bias, eps=eps)
 
 
 def _with_visible_calls(function: Any) -> Any:
