@@ -12,6 +12,8 @@ The kernels have exactly the distribution of those of `networks.mlp.init_mlp`, f
 in a layer where the network itself takes m² n, and no matrix of m² entries.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ntk_conditioning.networks.activations import Activation, Array
@@ -43,46 +45,32 @@ def sampled_ntks(
     n = len(x)
     if depth == 0:
         return np.tile(x @ x.T, (networks, 1, 1))
-    factor = np.asarray(np.linalg.qr(x.T, mode="r"))  # WX needs no more of X
     together = max(1, MEMORY // (3 * 8 * width * n * depth))
-    parts = [
-        _draw(factor, depth, width, activation, min(together, networks - start), generator)
-        for start in range(0, networks, together)
-    ]
-    return np.concatenate(parts)
-
-
-def _draw(
-    factor: Array,
-    depth: int,
-    width: int,
-    activation: Activation,
-    networks: int,
-    rng: np.random.Generator,
-) -> Array:
-    """Return the NTKs of networks that are drawn together, from a factor (k, n) of the samples."""
-    n = factor.shape[1]
+    if networks > together:
+        size: Any = {"depth": depth, "width": width, "activation": activation}
+        numbers = [min(together, networks - done) for done in range(0, networks, together)]
+        return np.concatenate(
+            [sampled_ntks(x, **size, networks=some, generator=generator) for some in numbers]
+        )
+    factor = np.asarray(np.linalg.qr(x.T, mode="r"))  # WX needs no more of X
     scale = activation.gain / np.sqrt(width)
     grams = [np.broadcast_to(factor.T @ factor, (networks, n, n))]
     layers: list[tuple[Array, Array, Array]] = []
-    z = rng.standard_normal((networks, width, len(factor))) @ factor
+    z = generator.standard_normal((networks, width, len(factor))) @ factor
     for layer in range(1, depth + 1):
         embedding, slopes = scale * activation.values(z), scale * activation.slopes(z)
         grams.append(embedding.mT @ embedding)
-        if layer == depth:
-            break
-        q, r = np.linalg.qr(embedding)
-        y = rng.standard_normal((networks, width, q.shape[2]))
-        layers.append((slopes, q, y))
-        z = y @ r
-    kernel = np.array(grams[depth])
-    gradients = slopes * rng.standard_normal((networks, width, 1))
-    for below in range(depth - 1, -1, -1):  # the layer whose embeddings the gradients meet
-        kernel += grams[below] * (gradients.mT @ gradients)
-        if below:
-            slopes, q, y = layers[below - 1]
-            p, s = np.linalg.qr(gradients)
-            beside = rng.standard_normal((networks, width, p.shape[2])) @ s
-            beside -= q @ (q.mT @ beside)
-            gradients = slopes * (q @ (y.mT @ gradients) + beside)
-    return kernel
+        if layer < depth:
+            q, r = np.linalg.qr(embedding)
+            y = generator.standard_normal((networks, width, q.shape[2]))
+            layers.append((slopes, q, y))
+            z = y @ r
+    gradients = slopes * generator.standard_normal((networks, width, 1))
+    kernel = grams[depth] + grams[depth - 1] * (gradients.mT @ gradients)
+    for (slopes, q, y), gram in zip(reversed(layers), reversed(grams[:-2]), strict=True):
+        p, s = np.linalg.qr(gradients)
+        beside = generator.standard_normal((networks, width, p.shape[2])) @ s
+        beside -= q @ (q.mT @ beside)
+        gradients = slopes * (q @ (y.mT @ gradients) + beside)
+        kernel += gram * (gradients.mT @ gradients)
+    return np.asarray(kernel)
