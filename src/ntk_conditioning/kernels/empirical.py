@@ -8,8 +8,7 @@ entry by entry, where the rows of A and D are the alphas and deltas of the sampl
 Jacobian is never formed. The NNGP kernel is the last term alone, A_L A_L^T.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 
 import torch
@@ -121,13 +120,13 @@ def _kernel(
         if x2 is None:
             gradient_tiles.mirror(k)
         if n and n2:
-            ends = [[factors(mlp, samples[[end]]) for end in (0, -1)] for samples in sets]
+            ends = [{i: factors(mlp, samples[[i]]) for i in (0, -1)} for samples in sets]
             _require_resolved(k, ends[0], ends[-1], mlp)
     return k
 
 
 def _require_resolved(
-    k: Tensor, rows: Sequence[GradientFactors], columns: Sequence[GradientFactors], mlp: MLP
+    k: Tensor, rows: dict[int, GradientFactors], columns: dict[int, GradientFactors], mlp: MLP
 ) -> None:
     """Raise `UnresolvedGradientError` if the corners of ``k`` are decided by rounding.
 
@@ -135,11 +134,9 @@ def _require_resolved(
     """
     tolerated = torch.finfo(mlp.dtype).eps ** (1 / 3)
     pair = torch.zeros(1, 2, dtype=torch.int64, device=k.device)
-    corners = k[[0, 0, -1, -1], [0, -1, 0, -1]].tolist()
-    for corner, (a, b) in zip(corners, product(rows, columns), strict=True):
-        alone = float(cosines(a, b, pair))
-        if abs(corner - alone) > tolerated * math.prod(
-            float(gradient.squared_norms().sqrt()) for gradient in (a, b)
-        ):
-            what = f"an entry of the kernel is {corner:.6g} or {alone:.6g}"
+    for (i, a), (j, b) in product(rows.items(), columns.items()):
+        entry, alone = float(k[i, j]), float(cosines(a, b, pair))
+        size = float(a.squared_norms().sqrt() * b.squared_norms().sqrt())
+        if abs(entry - alone) > tolerated * size:
+            what = f"an entry of the kernel is {entry:.6g} or {alone:.6g}"
             raise UnresolvedGradientError(what, mlp)

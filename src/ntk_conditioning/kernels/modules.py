@@ -143,8 +143,7 @@ def _of_module(
     total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
     gradients = SampleGradients(module, plan, combinations, max(n, n2), full=full)
     try:
-        if wrong := gradients.differing(pair, memory // 4):
-            raise VmapError(f"gradients by {', '.join(wrong)} differ from autograd's")
+        gradients.check(pair, memory // 4)
         _add_kernel(gradients, x, x2, total, memory, tile, progress, k)
     except VmapError as error:
         _log.warning("samples are differentiated one by one, which is slow: %s", error)

@@ -56,33 +56,31 @@ class SampleGradients:
     ) -> None:
         self._module, self._plan, self._combinations = module, plan, combinations
         self.full, self._use_vmap = full, use_vmap
-        self._factored = [name for name in plan.layers if use_vmap and self._is_cheaper(name, n)]
+        self._row_bytes: dict[str, int] = {}
+        self._positions: dict[str, int] = {}  # of weights whose gradients are kept as factors
         self._zeros_of_shape: dict[Any, Mapping[str, Tensor]] = {}
-
-    def _is_cheaper(self, name: str, n: int) -> bool:
-        """Return whether factors of a weight take fewer multiplications than plain gradients."""
-        (inputs, zeros), entries = self._plan.layers[name], self._module.parameters[name].numel()
-        k, pairs, positions = len(self._combinations), n * n / 2, len(zeros)
-        rows = k**2 if self.full else k
-        factors = pairs * positions * (inputs + rows * zeros.numel())
-        return factors < pairs * rows * entries + n * k * positions * entries
+        k, pairs = len(combinations), n * n / 2
+        rows = k**2 if full else k
+        for name, parameter in module.parameters.items():
+            entries = k * parameter.numel()
+            if use_vmap and name in plan.layers:
+                inputs, zeros = plan.layers[name]
+                # multiplications, for plain gradients with those that make them of factors
+                factors = pairs * len(zeros) * (inputs + rows * zeros.numel())
+                if factors < (pairs * rows + n * k * len(zeros)) * parameter.numel():
+                    entries = inputs + k * zeros.numel()
+                    self._positions[name] = len(zeros)
+            self._row_bytes[name] = entries * plan.dtype.itemsize
 
     def row_bytes(self, names: Sequence[str]) -> int:
         """Return the bytes of one sample's gradients with respect to these parameters."""
-        entries, k = 0, len(self._combinations)
-        for name in names:
-            if name in self._factored:
-                inputs, zeros = self._plan.layers[name]
-                entries += inputs + k * zeros.numel()
-            else:
-                entries += k * self._module.parameters[name].numel()
-        return entries * self._plan.dtype.itemsize
+        return sum(self._row_bytes[name] for name in names)
 
     def pair_bytes(self, names: Sequence[str]) -> int:
         """Return the bytes beside the kernel, at most, that the products of one pair take."""
         k = len(self._combinations) ** 2 if self.full else 1
-        positions = [len(self._plan.layers[name][1]) for name in names if name in self._factored]
-        return 3 * k * max(positions, default=0) ** 2 * self._plan.dtype.itemsize
+        positions = max(self._positions.get(name, 0) for name in names)
+        return 3 * k * positions**2 * self._plan.dtype.itemsize
 
     def groups(self, most: int) -> list[list[str]]:
         """Return groups of parameters by which a sample's gradients take about ``most`` bytes.
@@ -92,10 +90,10 @@ class SampleGradients:
         groups: list[list[str]] = []
         bytes_left = -1
         for name in reversed([*self._module.parameters]):
-            bytes_left -= self.row_bytes([name])
+            bytes_left -= self._row_bytes[name]
             if bytes_left < 0:
                 groups.append([])
-                bytes_left = most - self.row_bytes([name])
+                bytes_left = most - self._row_bytes[name]
             groups[-1].append(name)
         return groups
 
@@ -143,7 +141,7 @@ class SampleGradients:
         self, names: Sequence[str], samples: Sequence[Tensor], traces: list[Trace]
     ) -> tuple[Tensor, Gradients]:
         weights = {name: self._module.parameters[name] for name in names}
-        factored = {name: w for name, w in weights.items() if name in self._factored}
+        factored = {name: w for name, w in weights.items() if name in self._positions}
         zeros = self._zeros([t[:1] for t in samples]) if factored else {}
         # by what each is differentiated: shifts instead of the weights that factor
         variables = {
@@ -190,22 +188,20 @@ class SampleGradients:
         stacked = {name: torch.stack([g[name] for _, g in parts]).unsqueeze(2) for name in names}
         return torch.cat([f for f, _ in parts]), Gradients({k: (g,) for k, g in stacked.items()})
 
-    def differing(self, pair: Sequence[Tensor], memory: int) -> list[str]:
-        """Return the parameters whose part of the kernel of a pair of samples is not autograd's."""
+    def check(self, pair: Sequence[Tensor], memory: int) -> None:
+        """Raise `VmapError` if a parameter's part of a pair's kernel is not autograd's."""
         parts: dict[str, list[Tensor]] = {}
         for names in self.groups(memory // len(pair[0])):
             both = self._by_autograd(names, pair)[1], self._of_batch(names, pair)[1]
             parts |= {name: [_inner_products(g, name) for g in both] for name in names}
         sizes = {name: float(part.nan_to_num().abs().max()) for name, (part, _) in parts.items()}
-        rounding = 1e3 * self._plan.eps * max(sizes.values())
-        tolerance = TOLERANCE[self._plan.precision]
-        return [
-            name
-            for name, (expected, computed) in parts.items()
-            if not torch.allclose(
-                expected, computed, rtol=0, atol=rounding + tolerance * sizes[name], equal_nan=True
-            )
-        ]
+        rounding, wrong = 1e3 * self._plan.eps * max(sizes.values()), list[str]()
+        for name, (expected, computed) in parts.items():
+            off = rounding + TOLERANCE[self._plan.precision] * sizes[name]
+            if not torch.allclose(expected, computed, rtol=0, atol=off, equal_nan=True):
+                wrong.append(name)
+        if wrong:
+            raise VmapError(f"gradients by {', '.join(wrong)} differ from autograd's")
 
 
 def autograd(
