@@ -21,7 +21,8 @@ from torch.utils._pytree import tree_iter
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.networks.gradient_tiles import full_precision
-from ntk_conditioning.networks.modules import Network
+from ntk_conditioning.networks.mlp import MLP
+from ntk_conditioning.networks.modules import MlpModule, Network
 
 #: Names or patterns ("head.*"), with a "!" before those left out; or a test of (name, tensor).
 Selection = str | Sequence[str] | Callable[[str, Tensor], bool]
@@ -97,11 +98,15 @@ def first(model: nn.Module, returned: Any) -> Any:
     return returned[0] if isinstance(model, Network) else returned
 
 
-def differentiated(model: nn.Module, selection: Selection | None) -> DifferentiatedModule:
+def differentiated(model: nn.Module | MLP, selection: Selection | None) -> DifferentiatedModule:
     """Return the module with the selected parameters.
 
     Raises `ParametersError` if there are none, `ModuleError` and `TrainingModeError`.
     """
+    if isinstance(model, MLP):
+        if selection is not None:
+            raise ParametersError("an MLP's weights have no names: leave out parameters=")
+        model = MlpModule(model.weights, model.activation)
     if not isinstance(model, nn.Module):
         raise ModuleError(f"the model is a {type(model).__name__}: give a torch.nn.Module")
     for name, module in model.named_modules():

@@ -28,7 +28,6 @@ from ntk_conditioning.kernels.differentiated_modules import (
     Inputs,
     InputsError,
     OutputsError,
-    ParametersError,
     Selection,
     as_inputs,
     computing,
@@ -105,32 +104,32 @@ def ntk(
     [[6.0, 3.0], [3.0, 2.0]]
     """
     require_positive(tile=tile, memory=memory)
-    if isinstance(model, MLP):
-        return _of_mlp(model, x, x2, outputs, parameters, memory, tile, device)
     module = differentiated(model, parameters)
-    samples = as_inputs(x, device, module.device)
-    samples2 = None if x2 is None else as_inputs(x2, device, module.device)
+    sets = [as_inputs(inputs, device, module.device) for inputs in (x, x2) if inputs is not None]
+    if isinstance(model, MLP):  # which has a faster way
+        combinations_of(outputs, 1)
+        rows = [t.to(module.device) for (t,) in sets]
+        _require_memory(len(rows[0]), len(rows[-1]), model.dtype, model.device)
+        return empirical.ntk(model, *rows, tile=tile, memory=memory)
     with computing(module):
-        return _of_module(module, samples, samples2, outputs, memory, tile, progress)
+        return _of_module(module, sets, outputs, memory, tile, progress)
 
 
 def _of_module(
     module: DifferentiatedModule,
-    x: Sequence[Tensor],
-    x2: Sequence[Tensor] | None,
+    sets: Sequence[Sequence[Tensor]],
     outputs: Outputs,
     memory: int | None,
     tile: int | None,
     progress: bool | None,
 ) -> Tensor:
-    """Return the kernel of a module; see `ntk`."""
-    pair = [t[[0, -1]].to(module.device) for t in x]  # on which gradients are checked
+    """Return the kernel of a module between the first and last set of samples; see `ntk`."""
+    pair = [t[[0, -1]].to(module.device) for t in sets[0]]  # on which gradients are checked
     plan = survey(module, [t[:1] for t in pair])
-    if x2 is not None:
-        outputs2 = module.outputs([t[:1].to(module.device) for t in x2]).shape[1]
-        if outputs2 != plan.outputs:
-            raise OutputsError(f"the module has {plan.outputs} outputs for x, {outputs2} for x2")
-    full, n, n2 = outputs == "full", len(x[0]), len(x[0] if x2 is None else x2[0])
+    outputs2 = module.outputs([t[:1].to(module.device) for t in sets[-1]]).shape[1]
+    if outputs2 != plan.outputs:
+        raise OutputsError(f"the module has {plan.outputs} outputs for x, {outputs2} for x2")
+    full, n, n2 = outputs == "full", len(sets[0][0]), len(sets[-1][0])
     k = plan.outputs if full else 1
     _require_memory(n * k, n2 * k, plan.dtype, module.device)
     combinations = combinations_of(outputs, plan.outputs).to(module.device, plan.dtype)
@@ -144,14 +143,14 @@ def _of_module(
     gradients = SampleGradients(module, plan, combinations, max(n, n2), full=full)
     try:
         gradients.check(pair, memory // 4)
-        _add_kernel(gradients, x, x2, total, memory, tile, progress, k)
+        _add_kernel(gradients, sets, total, memory, tile, progress, k)
     except VmapError as error:
         _log.warning("samples are differentiated one by one, which is slow: %s", error)
         gradients = SampleGradients(module, plan, combinations, 0, full=full, use_vmap=False)
-        _add_kernel(gradients, x, x2, total.zero_(), memory, tile, progress, k)
+        _add_kernel(gradients, sets, total.zero_(), memory, tile, progress, k)
     if outputs == "mean_of_kernels":
         total /= plan.outputs
-    if x2 is None:
+    if len(sets) == 1:
         gradient_tiles.mirror(total)
     return total.to(plan.precision)
 
@@ -174,21 +173,19 @@ def combinations_of(outputs: Outputs, c: int) -> Tensor:
 
 def _add_kernel(
     gradients: SampleGradients,
-    x: Sequence[Tensor],
-    x2: Sequence[Tensor] | None,
+    sets: Sequence[Sequence[Tensor]],
     total: Tensor,
     memory: int,
     tile: int | None,
     progress: bool | None,
     k: int,
 ) -> None:
-    """Add the inner products of the gradients at ``x`` and ``x2`` to ``total``: k² for a pair."""
+    """Add the inner products of the gradients at two sets to ``total``: k² for a pair."""
 
     def add(r: slice, c: slice, left: Gradients, right: Gradients) -> None:
         entries = total[r.start * k : r.stop * k, c.start * k : c.stop * k]
         left.add(entries, right, full=gradients.full)
 
-    sets = [x] if x2 is None else [x, x2]
     most = max(len(samples[0]) for samples in sets)
     pass_memory = int(memory * PASS)
     panel_memory = (memory - pass_memory) // len(sets)
@@ -239,28 +236,6 @@ def require_varying_sum(
             "the sum of the outputs is constant, as after a softmax, and its kernel is zero; give "
             "outputs='mean_of_kernels'"
         )
-
-
-def _of_mlp(
-    mlp: MLP,
-    x: Inputs,
-    x2: Inputs | None,
-    outputs: Outputs,
-    parameters: Selection | None,
-    memory: int | None,
-    tile: int | None,
-    device: torch.device | str | None,
-) -> Tensor:
-    """Return the kernel of a network of one output, by its fast path."""
-    if parameters is not None:
-        raise ParametersError("an MLP's weights have no names: leave out parameters=")
-    combinations_of(outputs, 1)
-    (rows,), columns = as_inputs(x, device, mlp.device), None
-    if x2 is not None:
-        (columns,) = (t.to(mlp.device) for t in as_inputs(x2, device, mlp.device))
-    n2 = len(rows if columns is None else columns)
-    _require_memory(len(rows), n2, mlp.dtype, mlp.device)
-    return empirical.ntk(mlp, rows.to(mlp.device), columns, tile=tile, memory=memory)
 
 
 def require_positive(**numbers: Any) -> None:

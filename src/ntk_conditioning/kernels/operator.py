@@ -46,7 +46,6 @@ from ntk_conditioning.kernels.sample_gradients import autograd
 from ntk_conditioning.kernels.traces import survey
 from ntk_conditioning.memory import GB
 from ntk_conditioning.networks.mlp import MLP
-from ntk_conditioning.networks.modules import MlpModule
 
 #: Samples that go through the module at once by default: so many, if their passes take no more
 #: bytes than this.
@@ -90,13 +89,10 @@ def ntk_operator(
     ([6.0, 3.0], 8.0)
     """
     require_positive(batch=batch)
-    if isinstance(model, MLP):
-        if parameters is not None or output is not None:
-            raise InputsError("an MLP has one output, and no names: leave them out")
-        model = MlpModule(model.weights, model.activation)
-    elif output is not None:
-        names = {*differentiated(model, parameters).parameters}
-        model, parameters = _Picked(model, output), lambda name, _: name[len("model.") :] in names
+    if output is not None:
+        module = differentiated(model, parameters)
+        model = _Picked(module.model, output)
+        parameters = [f"model.{name}" for name in module.parameters]
     return NTKOperator(model, x, outputs, parameters, batch)
 
 
@@ -105,7 +101,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | MLP,
         x: Inputs,
         outputs: Outputs,
         parameters: Selection | None,
