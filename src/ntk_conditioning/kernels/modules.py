@@ -2,12 +2,9 @@
 
     K_ij = <∇f(x_i), ∇f(x_j)> = Σ_p <∂f(x_i)/∂p, ∂f(x_j)/∂p>,  p all parameters.
 
-What happens in order, and where:
-1. `traces.survey` runs the module on one sample and finds the linear layers z = W a, for which
-   <∂f/∂W, ∂f'/∂W> = (a · a') (d · d') with d = ∂f/∂z, so that no gradient in W is formed.
-2. `sample_gradients` computes a and d of these, and the plain gradients for all other parameters,
-   as those of convolutions and biases, for a panel of samples and a group of parameters at a time.
-3. `kernel_terms` adds their inner products to a tile of the kernel.
+First `traces.survey` runs the module on one sample and finds linear layers, whose gradients factor.
+Then `sample_gradients` computes gradients, for a panel of samples and a group of parameters at a
+time, and `kernel_terms` adds their inner products to a tile of the kernel.
 """
 
 import logging
@@ -81,13 +78,11 @@ def ntk(
     default all. Samples move to ``device``, which has to be the model's. ``progress`` shows a bar,
     by default in a terminal. The model is left as it was.
 
-    The result is on the model's device, in the lowest precision with which the model computes. Use
-    float64 (``model.double()``, ``x.double()``): of a kernel in float32, `condition` takes
-    eigenvalues up to n · 1.2e-7 · λ_max for zero. Without ``x2`` it is exactly symmetric.
-
-    It takes 8 n n2 bytes in float64, c² times as many if "full": 0.8 GB for 10,000 samples.
-    ``memory`` are the bytes for gradients and passes beside it, 4 * 10**9 for 4 GB; by default half
-    of the kernel, at least 0.95 GB. ``tile`` is the side of a tile.
+    The result is on the model's device, in the lowest precision with which the model computes, and
+    exactly symmetric without ``x2``. Use float64 (``model.double()``, ``x.double()``): of a kernel
+    in float32, `condition` takes eigenvalues up to n · 1.2e-7 · λ_max for zero. It takes 8 n n2
+    bytes in float64, c² times as many if "full". ``memory`` are the bytes for gradients and passes
+    beside it, by default half of the kernel, at least 0.95 GB. ``tile`` is the side of a tile.
 
     Raises:
         ParametersError: if no parameter is selected.

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -54,6 +53,8 @@ BATCH, PASS_BYTES = 1024, 2**28
 COLUMNS = 8
 #: Samples of a block of the kernel of which the diagonal is taken, and of the check below.
 FEW = 32
+#: The only backend of attention that has forward derivatives.
+FORWARD_MODE = SDPBackend.MATH
 
 Weights = Mapping[str, Tensor]
 _log = logging.getLogger(__name__)
@@ -77,8 +78,7 @@ def ntk_operator(
     and a batch of it moves to the model's device. Beside samples and vectors a product takes the
     memory of the parameters twice, and what a batch takes forward and backward; it costs as much as
     six forward passes of all samples. Up to eight columns of a block share some of these, for eight
-    times the parameters. SciPy's solvers take the operator
-    (`scipy.sparse.linalg.eigsh`), and torch's take ``k.as_tensor()`` (`torch.lobpcg`).
+    times the parameters. SciPy's solvers take the operator, torch's ``k.as_tensor()``.
 
     Raises the errors of `ntk` at once, before any product; those of samples beyond the first few,
     which the module does not take, when they are multiplied.
@@ -113,31 +113,29 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         self._outputs, self._selection = outputs, parameters
         self._weights = {name: p.detach() for name, p in self._module.parameters.items()}
         self._one_by_one = False
-        few = slice(0, min(FEW, len(self._x[0])))
-        with self._undisturbed():
+        few = min(FEW, len(self._x[0]))
+        with computing(self._module), sdpa_kernel(FORWARD_MODE):
             plan, two = (survey(self._module, self._samples(slice(m))) for m in (1, 2))
             c = combinations_of(outputs, plan.outputs).to(self.device, plan.dtype)
             if outputs == "sum" and plan.outputs > 1:
                 require_varying_sum(self._module, plan, self._samples(slice(1)))
-            singles = (self._samples(rows) for rows in spans(few.stop, 1))
+            singles = (self._samples(rows) for rows in spans(few, 1))
             alone = torch.cat([self._module.outputs(single) for single in singles])
-            require_unmixed(self._module, self._samples(few), alone, plan.eps)
-        self._combinations, self.tensor_dtype = c, plan.precision
-        sample_bytes = two.sample_bytes - plan.sample_bytes  # without the weights
-        self._batch = batch or max(1, min(BATCH, PASS_BYTES // (4 * max(1, sample_bytes))))
-        n = len(self._x[0]) * (plan.outputs if outputs == "full" else 1)
-        super().__init__(torch.empty(0, dtype=plan.precision).numpy().dtype, (n, n))
-        _log.debug("%r", self)
-        with self._undisturbed():
+            require_unmixed(self._module, self._samples(slice(few)), alone, plan.eps)
+            self._combinations, self.tensor_dtype = c, plan.precision
+            sample_bytes = two.sample_bytes - plan.sample_bytes  # without the weights
+            self._batch = batch or max(1, min(BATCH, PASS_BYTES // (4 * max(1, sample_bytes))))
+            n = len(self._x[0]) * (plan.outputs if outputs == "full" else 1)
+            super().__init__(torch.empty(0, dtype=plan.precision).numpy().dtype, (n, n))
+            _log.debug("%r", self)
             try:
-                self._product(alone.new_zeros(few.stop * len(c), 1), c)
+                self._product(alone.new_zeros(few * len(c), 1), c)
             except (UserError, MemoryError, torch.OutOfMemoryError):
                 raise
             except Exception as error:
                 self._one_by_one = True
-                _log.warning(
-                    "samples are differentiated one by one, which is slow: %s", one_line(error)
-                )
+                what = "samples are differentiated one by one, which is slow: %s"
+                _log.warning(what, one_line(error))
 
     def __matmul__(self, v: Any) -> Any:
         """Return K v (n,) or (n, m): a tensor on the device of the tensor ``v``, or an array."""
@@ -146,7 +144,7 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         if v.ndim not in (1, 2) or len(v) != self.shape[0]:
             raise InputsError(f"a block of shape {tuple(v.shape)}; the kernel is {self.shape}")
         columns = v.reshape(len(v), -1).to(self.device, self._combinations.dtype)
-        with self._undisturbed():
+        with computing(self._module), sdpa_kernel(FORWARD_MODE):
             try:
                 parts = [self._times(few) for few in torch.split(columns, COLUMNS, dim=1)]
             except (MemoryError, torch.OutOfMemoryError):
@@ -219,12 +217,12 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
             warnings.filterwarnings("ignore", category=UserWarning)
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             for rows in spans(n, batch):
-                _, back = vjp(self._function(rows, c), self._weights)  # type: ignore[misc]
+                _, back = vjp(partial(self._combined, rows, c), self._weights)  # type: ignore[misc]
                 (changes,) = vmap(back, in_dims=2)(v[rows])
                 for name, change in changes.items():
                     moved[name].add_(change)
-            directional = vmap(self._directional, in_dims=(None, 0), out_dims=2)
-            parts = [directional(self._function(rows, c), moved) for rows in spans(n, batch)]
+            directional = vmap(self._directional, in_dims=(None, None, 0), out_dims=2)
+            parts = [directional(rows, c, moved) for rows in spans(n, batch)]
         return torch.cat(parts).flatten(0, 1)
 
     def _gradients(self, n: int, c: Tensor) -> Iterator[Tensor]:
@@ -233,8 +231,9 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
             parts = autograd(self._module, self._samples(rows), c, [*self._weights])[1]
             yield torch.cat([*parts.values()], dim=1)
 
-    def _directional(self, function: Callable[[Weights], Tensor], moved: Weights) -> Tensor:
+    def _directional(self, rows: slice, c: Tensor, moved: Weights) -> Tensor:
         """Return the derivatives (b, k) of a batch's outputs in a direction of the parameters."""
+        function = partial(self._combined, rows, c)
         try:
             derivatives: Tensor = jvp(function, (self._weights,), (moved,))[1]
             return derivatives
@@ -246,24 +245,12 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
         (derivatives,) = forward_again(moved)
         return derivatives
 
-    def _function(self, rows: slice, c: Tensor) -> Callable[[Weights], Tensor]:
-        samples = self._samples(rows)
-
-        def function(weights: Weights) -> Tensor:
-            f = self._module.outputs_with(weights, *(t.clone() for t in samples))
-            return f.to(c.dtype) @ c.T
-
-        return function
+    def _combined(self, rows: slice, c: Tensor, weights: Weights) -> Tensor:
+        f = self._module.outputs_with(weights, *(t.clone() for t in self._samples(rows)))
+        return f.to(c.dtype) @ c.T
 
     def _samples(self, rows: slice) -> list[Tensor]:
         return [t[rows].to(self.device) for t in self._x]
-
-    @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        """Leave the module as it was, and let it compute in its own precision."""
-        # other backends of attention have no forward mode
-        with computing(self._module), sdpa_kernel(SDPBackend.MATH):
-            yield
 
 
 class _Picked(nn.Module):

@@ -1,10 +1,8 @@
 """The gradients ∂f/∂p at each sample, by some of a module's parameters, for a batch of samples.
 
-Write f(x; p, shifts) for the network with parameters p and the shifts of `traces`. A backward pass
-at one sample, by `torch.func.vjp`, gives at once ∂f/∂p for a convolution, a bias, a normalisation,
-and d = ∂f/∂shift for a layer whose weight is factored, see `kernel_terms`. `torch.func.vmap` does
-so for many samples at once, of which the module sees each alone. Where it cannot, autograd takes
-one sample after the other.
+A backward pass at one sample, by `torch.func.vjp`, gives at once ∂f/∂shift for the weights that
+`traces` found to factor, and ∂f/∂p for all others. `torch.func.vmap` does so for many samples, of
+which the module sees each alone. Where it cannot, autograd takes one sample after the other.
 """
 
 import warnings

@@ -3,8 +3,7 @@
 A linear layer z_s = W a_s at positions s has ∂f/∂W = Σ_s d_s a_sᵀ with d_s = ∂f/∂z_s. To get d_s
 without forming ∂f/∂W, the layer's result becomes z_s + shift_s, where all shifts are zero, and f is
 differentiated by the shifts. This is done for weights that are used once, by a linear layer, a
-matrix product or an embedding. The gradients for all others, as the kernels of convolutions, come
-from torch as they are: see `sample_gradients`.
+matrix product or an embedding.
 """
 
 import inspect
