@@ -203,12 +203,9 @@ def _add_kernel(
 def _tile_shape(n: int, pair_bytes: int, device: torch.device) -> tuple[int, int]:
     """Return the sides of a tile: little is wasted below the diagonal, and `PAIR_BYTES` suffice."""
     height, width = gradient_tiles.tile_shape(device)
-    height = min(height, max(LEAST_HEIGHT, n // 4))
     most = PAIR_BYTES // max(1, pair_bytes)
-    if height * width > most:
-        height = max(1, min(height, isqrt(most)))
-        width = most // height
-    return height, max(height, width)
+    height = max(1, min(height, max(LEAST_HEIGHT, n // 4), isqrt(most)))
+    return height, max(height, min(width, most // height))
 
 
 def _require_memory(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> None:

@@ -134,7 +134,7 @@ class Trace(TorchFunctionMode):
             if isinstance(generator := kwargs.get("generator"), torch.Generator):
                 self.states.append(generator.get_state().numpy().tobytes())
         weights = [self._weights[id(t)] for t in tensors((args, kwargs)) if id(t) in self._weights]
-        if not tensors(result):
+        if not weights or not tensors(result):
             return result
         for name, scale, weight in weights:
             factor = _factor_of_multiple(func, args, kwargs, weight)
