@@ -158,9 +158,6 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
     def _matmat(self, v: Any) -> Any:
         return (self @ torch.from_numpy(np.ascontiguousarray(v))).numpy()
 
-    def _matvec(self, v: Any) -> Any:
-        return self._matmat(v.reshape(len(v), 1))[:, 0]
-
     def _adjoint(self) -> NTKOperator:
         return self
 
