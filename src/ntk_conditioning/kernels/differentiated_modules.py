@@ -159,7 +159,7 @@ def select(trainable: Mapping[str, Tensor], selection: Selection | None) -> dict
         left = _matching(trainable, wanted) - _matching(trainable, unwanted)
         selected = {name: p for name, p in trainable.items() if name in left}
     if not selected:
-        raise ParametersError("the parameters that are selected leave no trainable one")
+        raise ParametersError(f"parameters={selection!r} leave no trainable parameter")
     return selected
 
 

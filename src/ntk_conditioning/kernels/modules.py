@@ -180,24 +180,30 @@ def _add_kernel(
     def add(r: slice, c: slice, left: Gradients, right: Gradients) -> None:
         entries = total[r.start * k : r.stop * k, c.start * k : c.stop * k]
         left.add(entries, right, full=gradients.full)
+        twice = max(0, c.stop - max(c.start, r.stop)) if len(sets) == 1 else 0  # with their mirror
+        bar.update((r.stop - r.start) * (c.stop - c.start + twice))
 
-    most = max(len(samples[0]) for samples in sets)
+    n, n2 = len(sets[0][0]), len(sets[-1][0])
+    most = max(n, n2)
     pass_memory = int(memory * PASS)
     panel_memory = (memory - pass_memory) // len(sets)
     groups = gradients.groups(panel_memory // most)
     disable = None if progress is None else not progress  # None asks tqdm for a terminal
-    for names in tqdm(groups, unit="group of parameters", delay=3, disable=disable):
-        row_bytes = gradients.row_bytes(names)
-        size = gradient_tiles.panel_rows(most, row_bytes=row_bytes, memory=panel_memory, least=1)
-        # a panel that holds all samples is the only one, and may leave more to passes
-        kept = (1 if size == most else 2) * len(sets)
-        batch = gradients.batch(names, max(pass_memory, memory - kept * size * row_bytes))
-        panels = [
-            Panels(len(samples[0]), size, partial(gradients.at, names, batch, samples))
-            for samples in sets
-        ]
-        shape = _tile_shape(size, gradients.pair_bytes(names), total.device)
-        gradient_tiles.each_tile(add, panels, (tile, tile) if tile else shape)
+    with tqdm(total=len(groups) * n * n2, unit="pair", delay=3, disable=disable) as bar:
+        for names in groups:
+            row_bytes = gradients.row_bytes(names)
+            size = gradient_tiles.panel_rows(
+                most, row_bytes=row_bytes, memory=panel_memory, least=1
+            )
+            # a panel that holds all samples is the only one, and may leave more to passes
+            kept = (1 if size == most else 2) * len(sets)
+            batch = gradients.batch(names, max(pass_memory, memory - kept * size * row_bytes))
+            panels = [
+                Panels(len(samples[0]), size, partial(gradients.at, names, batch, samples))
+                for samples in sets
+            ]
+            shape = _tile_shape(size, gradients.pair_bytes(names), total.device)
+            gradient_tiles.each_tile(add, panels, (tile, tile) if tile else shape)
 
 
 def _tile_shape(n: int, pair_bytes: int, device: torch.device) -> tuple[int, int]:

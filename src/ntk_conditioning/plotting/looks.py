@@ -6,15 +6,20 @@ A value that has no entry keeps the spare colour and marker of its name from fig
 import json
 import os
 import zlib
-from collections import namedtuple
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import to_hex
 
-Look = namedtuple("Look", ["label", "color", "marker"])
+
+class Look(NamedTuple):
+    label: str
+    color: str
+    marker: str
+
+
 #: By column and value. Colours are of Okabe & Ito (2008) and Tol (2021, "muted"), which readers
 #: with any colour vision tell apart.
 LOOKS: dict[str, dict[str, Look]] = {
@@ -102,7 +107,7 @@ _OTHER_MARKERS = ("H", "d", "p", "h", "8", "1")
 #: A prime number of them: depths 0 to 10 differ, and so do the powers of 2 up to 512.
 _DEPTH_MARKERS = ("d", "o", "s", "<", "^", "v", "p", ">", "D", "X", "P")
 _NORMALIZED = "normalized_"
-#: Lengths of dashes and gaps, in points: linear networks have DASHED, the first other is solid.
+#: Dashes as seaborn takes them, in points: linear networks have DASHED, the first other is solid.
 DASHED = (4, 1.6)
 DASHES: tuple[Any, ...] = ("", (1, 1.2), (3, 1, 1, 1), (3, 1, 1, 1, 1, 1))
 
@@ -169,7 +174,7 @@ def markers(column: str, values: Iterable[Any]) -> dict[Any, str]:
 
 
 def dashes(values: Iterable[Any]) -> dict[Any, Any]:
-    """Return dashes for each value: DASHED for `linear`, solid for the first other.
+    """Return seaborn's dashes for each value: DASHED for `linear`, solid for the first other.
 
     >>> dashes(["linear", "relu"])["relu"]
     ''
@@ -179,7 +184,7 @@ def dashes(values: Iterable[Any]) -> dict[Any, Any]:
 
 
 def line_style(dash: Any) -> Any:
-    """Return matplotlib's line style for dashes."""
+    """Return matplotlib's line style for seaborn's dashes."""
     return (0, dash) if dash else "-"
 
 
