@@ -6,18 +6,18 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ntk_conditioning.version import __version__
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OTHER_NAMES = {"pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
-OTHER_NAMES |= {"vl-convert-python": "vl_convert"}
 PROGRAM = """
 import sys
 sys.modules.update(dict.fromkeys({absent}))  # Python takes None for a module that is not there
@@ -35,6 +35,10 @@ def pip(*arguments: str) -> None:
     subprocess.run(command, check=True)
 
 
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
 def test_the_wheel_has_every_file_and_the_quickstart_runs_with_its_few_dependencies(tmp_path):
     source, installed = tmp_path / "source", tmp_path / "installed"
     # a copy: setuptools leaves files beside its sources
@@ -49,12 +53,12 @@ def test_the_wheel_has_every_file_and_the_quickstart_runs_with_its_few_dependenc
     files = [path for path in (ROOT / "src").rglob("*") if path.suffix in kept]
     assert all((installed / path.relative_to(ROOT / "src")).is_file() for path in files)
 
-    present = {Requirement(line).name for line in PROJECT["dependencies"]}
-    absent = {Requirement(line).name for line in EXTRAS["workflow"]} - present
-    absent -= {"jinja2"}  # torch has it
-    absent = {OTHER_NAMES.get(name, name.replace("-", "_")) for name in absent}
-    pages = ("README.md", "docs/ntk_of_your_network.md")
-    texts = [(ROOT / page).read_text(encoding="utf-8") for page in pages]
+    extra = {Requirement(line).name for line in EXTRAS["workflow"]}
+    extra -= {"jinja2", *(Requirement(line).name for line in PROJECT["dependencies"])}  # torch's
+    absent = [
+        n for n, of in packages_distributions().items() if extra & {*map(canonicalize_name, of)}
+    ]
+    texts = map(text_of, ("README.md", "docs/ntk_of_your_network.md"))
     quickstarts = [re.search(r"```python\n(.*?)```", text, re.DOTALL)[1] for text in texts]
     program = PROGRAM.format(absent=absent, quickstarts="\n".join(quickstarts))
     environment = os.environ | {"PYTHONPATH": str(installed)}
@@ -66,21 +70,17 @@ def test_the_wheel_has_every_file_and_the_quickstart_runs_with_its_few_dependenc
 
 
 def requirements(name: str) -> set[str]:
-    lines = (ROOT / f"envs/{name}.in").read_text(encoding="utf-8").splitlines()
+    lines = text_of(f"envs/{name}.in").splitlines()
     return {re.split(r" +#", line)[0] for line in lines if re.match(r"\w", line)}
 
 
-def test_extras_are_the_requirements_of_the_environments():
+def test_the_files_that_say_what_this_is_and_what_it_needs_agree():
     run, develop, docs = map(requirements, ("run", "develop", "docs"))
-    text = (ROOT / "envs/run.in").read_text(encoding="utf-8")
-    torch = {*text.split("# torch's own")[1].splitlines()[1:]}
+    torch = {*text_of("envs/run.in").split("# torch's own")[1].splitlines()[1:]}
     assert {*PROJECT["dependencies"], *EXTRAS["workflow"]} == run - torch | {"torch"}
     assert {*EXTRAS["dev"]} == develop | {"ntk-conditioning[workflow]"}
     assert {*EXTRAS["docs"]} == docs
-
-
-def test_the_files_that_say_what_this_is_agree():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    citation = yaml.safe_load(text_of("CITATION.cff"))
     names = [author["name"] for author in citation["authors"]]
     assert names == [author["name"] for author in PROJECT["authors"]]
     expected = {name: PROJECT[name] for name in ("keywords", "license")}

@@ -1,10 +1,12 @@
 """Advice on samples of which the right advice is known by construction."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import pdist
 
 from ntk_conditioning.advice import recommendations
 from ntk_conditioning.advice.drawing import draw
@@ -14,6 +16,8 @@ from ntk_conditioning.advice.words import in_words
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.plotting.looks import label
+from ntk_conditioning.theory.sphere import unit_rows
+from tests.ntk_conditioning.references import samples
 
 NAMES = ("relu", "erf", "sigmoid", "normalized_relu")
 
@@ -25,9 +29,8 @@ def advised(x, labels=None, *, depths=(1, 4)):
     return advice, {title: " ".join(sentences) for title, sentences in in_words(advice).items()}
 
 
-def uniform(n: int, d: int, seed: int = 0) -> np.ndarray:
-    x = np.random.default_rng(seed).standard_normal((n, d))
-    return x / np.linalg.norm(x, axis=1)[:, None]
+def uniform(n: int, d: int) -> np.ndarray:
+    return unit_rows(samples(n, d))
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +42,10 @@ def _no_networks(monkeypatch):
 def test_geometry_is_that_of_all_pairs():
     units, norms = uniform(300, 4), np.random.default_rng(1).uniform(1, 3, (300, 1))
     found = geometry("mine", np.vstack([np.zeros(4), norms * units]))
-    pairs = np.transpose(np.triu_indices(300, 1))
-    angles = np.degrees(np.arccos(np.clip((units @ units.T)[*pairs.T], -1, 1)))
-    assert (found.i, found.j) == tuple(pairs[angles.argmin()] + 1)
-    assert found.min_angle == pytest.approx(angles.min(), rel=1e-6)
-    assert found.mean_cosine == pytest.approx(np.cos(np.radians(angles)).mean(), abs=1e-12)
+    pairs, cosines = [*combinations(range(1, 301), 2)], 1 - pdist(units, "cosine")
+    assert (found.i, found.j) == pairs[cosines.argmax()]
+    assert found.min_angle == pytest.approx(np.degrees(np.arccos(cosines.max())), rel=1e-6)
+    assert found.mean_cosine == pytest.approx(cosines.mean(), abs=1e-12)
     assert found.effective_dimension == pytest.approx(4, rel=0.1)
     assert (found.rank, found.duplicates, found.zeros, len(found.rows)) == (4, 0, 1, 300)
 
@@ -62,8 +64,7 @@ def test_one_long_sample_is_to_be_divided_by_its_norm():
     x[7] *= 30
     advice, said = advised(x)
     assert advice.preparation == "unit_norm"
-    first = "Divide each sample by its norm: kappa goes from "
-    assert said["What to do first"].startswith(first)
+    assert said["What to do first"].startswith("Divide each sample by its norm: kappa goes from ")
     kappas = {each.repair: each.kappa for each in reversed(advice.repairs)}
     assert kappas["none"] / kappas["unit_norm"] > 50  # the kernel's diagonal is the squared norms
 
@@ -128,23 +129,20 @@ def test_all_samples_are_predicted_from_a_block(monkeypatch):
 
 def test_the_figure_is_drawn_where_kernels_are_singular(monkeypatch):
     monkeypatch.setattr(recommendations, "DEEPEST", 16)
-    parallel = np.vstack([uniform(6, 2), -uniform(6, 2), 2 * uniform(6, 2)])
-    for samples in (parallel, 1 + 1e-9 * uniform(20, 3)):
-        figure = draw(advised(samples)[0])
+    parallel = np.kron([[1], [-1], [2]], uniform(6, 2))
+    for x in (parallel, 1 + 1e-9 * uniform(20, 3)):
+        figure = draw(advised(x)[0])
         figure.draw_without_rendering()
         assert len(figure.axes) == 3
 
 
-@pytest.mark.parametrize(
-    ("x", "problem"),
-    [
+def test_samples_that_allow_no_advice_are_refused():
+    size = "values of size .* when they are squared; scale the samples"
+    for x, problem in (
         ([[1.0, 0], [1, 0], [0, 1], [0, 0]], "2 different samples; advice needs four or more"),
-        (uniform(20, 4) * 1e200, "values of size .* when they are squared; scale the samples"),
-        (uniform(20, 4) * 1e-200, "values of size .* when they are squared; scale the samples"),
+        *((uniform(20, 4) * scale, size) for scale in (1e200, 1e-200)),
         (np.arange(1.0, 9)[:, None], "all samples are parallel; "),
         (np.outer(np.arange(1, 9), [1.0, 2, 3]), "all samples are parallel; "),
-    ],
-)
-def test_samples_that_allow_no_advice_are_refused(x, problem):
-    with pytest.raises(UserError, match=f"^mine: {problem}"):
-        advised(x)
+    ):
+        with pytest.raises(UserError, match=f"^mine: {problem}"):
+            advised(x)

@@ -1,7 +1,4 @@
-"""Files are read whole and right, or named: never a crash, never wrong data, never too much memory.
-
-Each format meets seeded flips of a bit and cuts; SVHN's files are read by their checksum alone.
-"""
+"""Files are read whole and right, or named: never a crash, never wrong data or too much memory."""
 
 import gzip
 import random
@@ -39,7 +36,7 @@ def contents(path, wanted=bool):
     return dict(tar_files(path, wanted))
 
 
-def special(name, kind=tarfile.REGTYPE, target="", size=0) -> tarfile.TarInfo:
+def special(name, kind=tarfile.REGTYPE, target="", size=0):
     header = tarfile.TarInfo(name)
     header.type, header.linkname, header.size = kind, target, size
     return header
@@ -114,21 +111,18 @@ def test_what_a_small_file_may_hold_is_limited(tmp_path, monkeypatch, name):
     monkeypatch.setattr(archives, "LIMIT", (1 << 20, 2))
     (tmp_path / "file").write_bytes(content)
     tracemalloc.start()
-    try:
-        with pytest.raises(FormatError, match=f"file.* {problem}"):
-            read(tmp_path / "file")
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    finally:
-        tracemalloc.stop()
+    with pytest.raises(FormatError, match=f"file.* {problem}"):
+        read(tmp_path / "file")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
 
 
 VARIANTS = 100
 X = np.random.default_rng(0).integers(0, 256, (6, 5, 4), dtype=np.uint8)
 Y = np.array([1, 200, 3, 0, 255, 6], np.uint8)
-
-
-#: Flips at ``places``, of which a share ``harmless`` goes unnoticed.
-Format = namedtuple("Format", "content, read, places, harmless, boundaries", defaults=[0, ()])
+#: Bits are flipped at ``places``; a share ``harmless`` of them goes unnoticed.
+Format = namedtuple("Format", "content read places harmless boundaries", defaults=(0, ()))
 
 
 def npz_format(save):
@@ -162,31 +156,27 @@ FORMATS = {
 }
 
 
-def samples_or_none(path, content, format):
-    """Return what is read from a file, or None if an error names it in one line."""
-    path.write_bytes(content)
-    try:
-        return format.read(path)
-    except UserError as error:
-        message = str(error)
-    assert str(path) in message
-    assert len(message.splitlines()) == 1
-    return None
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_flipped_bits_and_cuts(tmp_path, name):
-    format, rng = FORMATS[name], random.Random(0)
+    format, rng, path = FORMATS[name], random.Random(0), tmp_path / "file"
+
+    def samples_or_none(content):
+        path.write_bytes(content)
+        try:
+            return format.read(path)
+        except UserError as error:
+            message = str(error)
+        assert (str(path) in message, len(message.splitlines())) == (True, 1)
+        return None
+
     if name != "flac":  # which are found, not named
         with pytest.raises(MissingFileError, match="absent does not exist"):
             format.read(tmp_path / "absent")
-    expected = samples_or_none(tmp_path / "file", format.content, format)
-    assert expected is not None
-    unnoticed = 0
+    expected, unnoticed = samples_or_none(format.content), 0
     for _ in range(VARIANTS):
         damaged = bytearray(format.content)
         damaged[rng.choice(format.places)] ^= 1 << rng.randrange(8)
-        samples = samples_or_none(tmp_path / "file", damaged, format)
+        samples = samples_or_none(damaged)
         unnoticed += samples is not None
         if samples is not None and name != "csv":
             np.testing.assert_array_equal(samples.x, expected.x)
@@ -196,6 +186,6 @@ def test_flipped_bits_and_cuts(tmp_path, name):
     lengths = {rng.randrange(len(format.content)) for _ in range(VARIANTS)}
     lengths |= {b + around for b in format.boundaries for around in (-1, 0, 1)}
     for length in lengths & {*range(len(format.content))}:
-        samples = samples_or_none(tmp_path / "file", format.content[:length], format)
+        samples = samples_or_none(format.content[:length])
         whole = samples is not None and np.array_equal(samples.x, expected.x)  # padding is cut
         assert samples is None or name == "csv" or whole

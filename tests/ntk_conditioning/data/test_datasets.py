@@ -1,8 +1,4 @@
-"""Datasets are read, checked and drawn from, the official ones too.
-
-Genuine files, partly subsets of the official ones, stand in a folder beside the repository where
-there is room for them; elsewhere the test of them is skipped.
-"""
+"""Datasets are read, checked and drawn from; official files too, where they are at hand."""
 
 import gzip
 from collections import ChainMap
@@ -22,6 +18,7 @@ from ntk_conditioning.data.datasets import Source, Split, describe, read
 from ntk_conditioning.data.subsets import draw, draw_on_sphere, draw_two_classes, seed_stream
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.spectra.block_kernels import draw_blocks
+from ntk_conditioning.theory.sphere import unit_rows
 from ntk_workflow.catalogue import dataset_source
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
@@ -29,17 +26,6 @@ SYNTHETIC = Source("synthetic", "gaussian", "none")
 TINY = Source("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
 SPEECH = Source("speech", "librispeech", "none", path=Path("corpus"))  # not the features' path
 X = np.arange(6.0).reshape(3, 2) + 1
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_images_are_flattened_and_stay_bytes(tmp_path, split):
-    images = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
-    (tmp_path / "x").write_bytes(idx_bytes(images))
-    (tmp_path / "y").write_bytes(gzip.compress(idx_bytes(np.array([3, 1, 4, 1, 5]))))
-    dataset = read(TINY, {f"{split}_{part}": tmp_path / part for part in "xy"}, split=split)
-    assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
-    np.testing.assert_array_equal(dataset.x, images.reshape(5, 12))
-    assert dataset.y.tolist() == [3, 1, 4, 1, 5]
 
 
 def test_files_must_be_given():
@@ -53,13 +39,24 @@ def test_files_must_be_given():
             read(source, dict.fromkeys(parts.split(), Path("file")), split=split)
 
 
-def test_files_of_both_parts_of_known_checksum_and_of_ones_own_are_read(tmp_path):
-    cifar, svhn, mine = tmp_path / "cifar.tar", tmp_path / "svhn.mat", tmp_path / "t.csv"
-    cifar.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
-    source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=cifar)
-    for parts in ({}, {"train_x": cifar, "test_x": cifar}):
-        assert read(source, parts).x.shape == (8, 3072)
-        assert read(source, parts, split="test").x.shape == (2, 3072)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_images_of_both_parts_are_flattened_and_stay_bytes(tmp_path, split):
+    images = np.arange(5 * 4 * 3).reshape(5, 4, 3) ** 2 % 251  # also above 127
+    (tmp_path / "x").write_bytes(idx_bytes(images))
+    (tmp_path / "y").write_bytes(gzip.compress(idx_bytes(np.array([3, 1, 4, 1, 5]))))
+    dataset = read(TINY, {f"{split}_{part}": tmp_path / part for part in "xy"}, split=split)
+    assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
+    np.testing.assert_array_equal(dataset.x, images.reshape(5, 12))
+    assert dataset.y.tolist() == [3, 1, 4, 1, 5]
+    path = tmp_path / "cifar.tar"
+    path.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
+    source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=path)
+    for parts in ({}, {f"{split}_x": path}):
+        assert read(source, parts, split=split).x.shape == (8 if split == "train" else 2, 3072)
+
+
+def test_files_of_known_checksum_and_of_ones_own_are_read(tmp_path):
+    svhn, mine = tmp_path / "svhn.mat", tmp_path / "t.csv"
     svhn.write_bytes(svhn_bytes(3))
     known = {"train_x": (files.sha256(svhn),)}
     assert read(Source("s", "svhn", "none", path=svhn, sha256=known)).x.shape == (3, 3072)
@@ -185,26 +182,19 @@ def drawn(n, seed=1, classes=None):
     return draw("tiny", 20, n, generator=seed_stream(seed), classes=classes)
 
 
-def test_seeds_draw_their_own_rows_again_and_again_in_order():
+def test_seeds_draw_their_own_rows_again_and_again_in_order_and_evenly_from_classes():
     rows = drawn(8)
     assert (np.diff(rows) > 0).all()
     np.testing.assert_array_equal(drawn(8), rows)
     assert not np.array_equal(drawn(8, seed=2), rows)
     x = np.random.default_rng(0).standard_normal((20, 3))
-    units = x[rows] / np.linalg.norm(x[rows], axis=1)[:, None]
-    np.testing.assert_array_equal(draw_on_sphere("tiny", x, 8, seed=1), units)
-
-
-def test_classes_share_a_draw_evenly_or_two_that_are_there_with_signs():
+    np.testing.assert_array_equal(draw_on_sphere("tiny", x, 8, seed=1), unit_rows(x[rows]))
     for n, counts in (3, [1, 1, 1]), (8, [3, 3, 2]), (9, [3, 3, 3]):
         rows = drawn(n, classes=CLASSES)
         assert np.unique_counts(CLASSES[rows]).counts.tolist() == counts
     rows, signs = draw_two_classes("tiny", CLASSES, 6, generator=seed_stream(1))
     assert sorted(CLASSES[rows]) == [3] * 3 + [7] * 3
     np.testing.assert_array_equal(signs, np.where(CLASSES[rows] == 3, -1.0, 1.0))
-    for labels, problem in ((None, "no labels"), (CLASSES, r"\[3, 4\] are not")):
-        with pytest.raises(UserError, match=f"tiny.*{problem}"):
-            draw_two_classes("tiny", labels, 2, generator=seed_stream(1), classes=[3, 4])
 
 
 def test_what_cannot_be_drawn_is_named():
@@ -212,32 +202,29 @@ def test_what_cannot_be_drawn_is_named():
         (21, None, "tiny: 21 samples asked for; it must be 2 to 20, or all"),
         (1, None, "it must be 2 to 20"),
         (2, CLASSES, "tiny: 2 samples cannot hold each of 3 classes"),
-        (12, CLASSES, "tiny: class 7 has 3 samples, but a balanced draw of 12 takes 4; at most 9"),
+        (12, CLASSES, "class 7 has 3 samples, but a balanced draw of 12 takes 4; at most 9"),
     ):
         with pytest.raises(UserError, match=problem):
             drawn(n, classes=classes)
+    for labels, problem in ((None, "no labels"), (CLASSES, r"\[3, 4\] are not")):
+        with pytest.raises(UserError, match=f"tiny.*{problem}"):
+            draw_two_classes("tiny", labels, 2, generator=seed_stream(1), classes=[3, 4])
 
 
-def blocks(n, size, count, seed=1):
-    return draw_blocks(n, size=size, count=count, generator=seeds.generator(seed, "blocks"))
+def blocks(n, size, count):
+    return draw_blocks(n, size=size, count=count, generator=seeds.generator(1, "blocks"))
 
 
 @given(st.integers(1, 50), st.integers(0, 150))
-def test_blocks_are_disjoint_and_inside(size, more):
+def test_blocks_are_disjoint_and_fewer_are_the_first_of_more(size, more):
     n = size + more
     members = np.concatenate(every := blocks(n, size, "all"))
     assert [len(block) for block in every] == [size] * (n // size)
     assert all((np.diff(block) > 0).all() for block in every)
-    assert len(set(members.tolist())) == len(members)
-    assert 0 <= members.min() <= members.max() < n
-
-
-def test_fewer_blocks_are_the_first_of_more_and_all_that_fit_is_the_dataset_in_its_order():
-    few, many, others = blocks(100, 10, 3), blocks(100, 10, "all"), blocks(100, 10, 3, seed=2)
-    np.testing.assert_array_equal(few, many[:3])
-    assert not np.array_equal(few, others)
-    (block,) = blocks(7, "all", 1)
-    assert block.tolist() == list(range(7))
-    for size, count in ((8, 1), (8, "all"), (4, 2), ("all", 2)):
+    assert len({*members.tolist()} & {*range(n)}) == len(members)
+    few = (len(every) + 1) // 2
+    np.testing.assert_array_equal(blocks(n, size, few), every[:few])
+    np.testing.assert_array_equal(blocks(n, "all", 1), [range(n)])  # all in their order
+    for wrong in ((n + 1, 1), (n + 1, "all"), (size, n // size + 1), ("all", 2)):
         with pytest.raises(UserError):
-            blocks(7, size, count)
+            blocks(n, *wrong)

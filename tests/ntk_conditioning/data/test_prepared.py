@@ -21,6 +21,7 @@ from ntk_conditioning.data.datasheets import geometry
 from ntk_conditioning.data.prepared import SCALINGS, PreparedSamples, save_prepared, scaled
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.theory.sphere import unit_rows
+from tests.ntk_conditioning.references import samples
 
 IMAGES = (np.arange(5 * 12).reshape(5, 12) ** 2 % 251).astype(np.uint8)
 LABELS = np.array([3, 1, 4, 1, 5])
@@ -56,8 +57,7 @@ def test_zero_rows_and_values_beyond_float64_are_named():
         problem = f"mine: 2 samples are zero after scaling {scaling}, the first in row 1"
         with pytest.raises(ContentError, match=problem):
             by(scaling, zeros, (0.0, 1.0))
-    problems = {"unit": "is unknown", "symmetric": "is without its value_range"}
-    for scaling, problem in problems.items():
+    for scaling, problem in (("unit", "is unknown"), ("symmetric", "is without its value_range")):
         with pytest.raises(ContentError, match=f"mine: scaling {scaling} {problem}"):
             by(scaling, zeros)
     x = np.array([[1e308, 1], [1e308, 0], [1.7e308, 1]])
@@ -71,14 +71,10 @@ MATRICES = hnp.arrays(np.float64, SHAPES, elements=SIZES)
 
 
 @given(MATRICES)
-def test_unit_norm_gives_norm_1_at_any_size(x):
-    x[:, 0] += x[:, 0] == 0
-    norms = np.linalg.norm(by("unit_norm", x), axis=1)
+def test_norms_are_1_at_any_size_and_columns_have_mean_0_and_variance_1_or_are_constant_0(x):
+    directed = x + np.pad(x[:, :1] == 0, [(0, 0), (0, x.shape[1] - 1)])
+    norms = np.linalg.norm(by("unit_norm", directed), axis=1)
     np.testing.assert_allclose(norms, 1, rtol=1e-14)  # a few roundings per feature
-
-
-@given(MATRICES)
-def test_standardize_gives_mean_0_and_variance_1_or_a_constant_0(x):
     x[:, 0] = np.arange(len(x))  # no row becomes zero unless it is at the mean
     x = np.vstack([x, x[-1] + len(x)])
     try:
@@ -98,27 +94,25 @@ def test_only_standardizing_depends_on_the_training_part(tmp_path):
         test = part(7, 1, scaling)
         np.testing.assert_array_equal(scaled(test, like=part(20, 0, scaling)), scaled(test))
     train, test = part(20, 0), part(7, 1)
-    expected = (test.x - train.x.mean(axis=0)) / train.x.std(axis=0)
-    np.testing.assert_allclose(scaled(test, like=train), expected, rtol=1e-12, atol=1e-12)
-    save_prepared(tmp_path / "train.npz", train)
-    save_prepared(tmp_path / "test.npz", test)
-    loaded = prepared.load_prepared(tmp_path / "test.npz", like=tmp_path / "train.npz")
+    narrow = PreparedSamples("narrow", test.x[:, :3], None)
+    paths = [tmp_path / f"{name}.npz" for name in ("train", "test", "narrow")]
+    for path, data in zip(paths, (train, test, narrow), strict=True):
+        save_prepared(path, data)
+    loaded = prepared.load_prepared(paths[1], like=paths[0])
     np.testing.assert_array_equal(loaded.x, scaled(test, like=train))
-    save_prepared(tmp_path / "narrow.npz", PreparedSamples("narrow", test.x[:, :3], None))
+    expected = (test.x - train.x.mean(axis=0)) / train.x.std(axis=0)
+    np.testing.assert_allclose(loaded.x, expected, rtol=1e-12, atol=1e-12)
     with pytest.raises(ContentError, match=r"narrow.npz has 3 features and .*train.npz has 4"):
-        prepared.load_prepared(tmp_path / "narrow.npz", like=tmp_path / "train.npz")
+        prepared.load_prepared(paths[2], like=paths[0])
 
 
-def test_a_column_that_is_constant_up_to_rounding_is_zero_as_scikit_learn_has_it():
+def test_a_column_is_zero_that_is_constant_in_training_up_to_rounding_as_scikit_learn_has_it():
     x = np.random.default_rng(0).standard_normal((6, 3))
     x[:, 1] = [0.3, 0.3, 0.3, 0.3, 0.3, 0.1 + 0.2]
     x[:, 2] = 1 + 1e-9 * x[:, 0]  # known to 1e-7 of its spread
     assert not by("standardize", x)[:, 1].any()
     expected = StandardScaler().fit_transform(x)
     np.testing.assert_allclose(by("standardize", x), expected, atol=1e-6)
-
-
-def test_a_column_that_is_constant_in_training_is_zero_in_both_parts():
     train, test = part(10, 0), part(7, 1)
     train.x[:, 2] = 0.1
     assert train.x.mean(axis=0)[2] != 0.1  # rounded, else this tests less
@@ -170,10 +164,6 @@ def test_the_digest_sees_values_labels_types_shapes_and_scaling():
     assert prepared.content_digest(TINY) == prepared.content_digest(replace(TINY, x=x.copy()))
 
 
-def samples(n, d, *, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, d))
-
-
 @pytest.mark.parametrize(("n", "d"), [(30, 4), (7, 20), (2, 1)])
 def test_norms_rank_and_angle(n, d):
     x = samples(n, d)
@@ -181,12 +171,16 @@ def test_norms_rank_and_angle(n, d):
     numbers, norms = geometry(repeated), np.linalg.norm(repeated, axis=1)
     measured = [numbers.norm_min, numbers.norm_median, numbers.norm_max]
     np.testing.assert_allclose(measured, np.quantile(norms, [0, 0.5, 1]), rtol=1e-15)
-    assert numbers.gram_rank == min(n, d)
-    assert (numbers.duplicates, numbers.constant_columns) == (3 + 1, 0)
+    counts = numbers.gram_rank, numbers.duplicates, numbers.constant_columns
+    assert counts == (min(n, d), 3 + 1, 0)
     chords, pairs = pdist(unit_rows(x)), [*combinations(range(n), 2)]
     assert (numbers.i, numbers.j) == pairs[chords.argmin()]
     angle = np.degrees(2 * np.arcsin(chords.min() / 2))
     assert numbers.min_angle == pytest.approx(angle, rel=1e-12)
+    for value in (0.0, np.nan, 1e200):
+        x[1] = value
+        with pytest.raises(UserError), np.errstate(over="ignore"):
+            geometry(x)
 
 
 @pytest.mark.parametrize(("n", "d", "rank"), [(40, 9, 3), (6, 30, 4), (400, 9, 8)])
@@ -194,19 +188,10 @@ def test_rank_deficiency_and_constant_columns(n, d, rank):
     x = samples(n, rank - 1) @ samples(rank - 1, d, seed=1)
     x[:, 2] = x[:, 5] = 0.25  # one direction more
     numbers = geometry(x)
-    assert numbers.constant_columns == 2
-    assert numbers.gram_rank == np.linalg.matrix_rank(x) == rank
+    assert (numbers.gram_rank, numbers.constant_columns) == (rank, 2)
     # of singular values 1 and 1e-10, the second is below eps in the Gram matrix
     x = np.linalg.qr(samples(50, 2))[0] * [1.0, 1e-10] @ np.linalg.qr(samples(2, 2))[0]
     assert (geometry(x).gram_rank, np.linalg.matrix_rank(x @ x.T)) == (2, 1)
-
-
-@pytest.mark.parametrize("value", [0.0, np.nan, 1e200])
-def test_samples_without_direction_or_size_are_named(value):
-    x = samples(5, 3)
-    x[2] = value
-    with pytest.raises(UserError), np.errstate(over="ignore"):
-        geometry(x)
 
 
 #: As float64, in which rows are hashed, the last two are equal.

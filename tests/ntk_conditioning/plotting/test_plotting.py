@@ -18,6 +18,7 @@ from ntk_conditioning.plotting import looks
 
 ROOT = Path(__file__).parents[3]
 CATALOGUE = list(yaml.safe_load((ROOT / "datasets.yaml").read_text()))
+NAMED = [("dataset", CATALOGUE), ("activation", activations.names())]
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,7 @@ def test_a_log_axis_has_plain_numbers_but_large_ones_as_powers_of_ten(ax):
     assert all("10^" in text for text in numbers_along(ax.twinx(), 30, 3e7))
 
 
-def test_missing_points_are_gaps_and_lone_points_are_dots(ax):
+def test_missing_points_are_gaps_lone_points_dots_and_a_mean_of_seeds_needs_them_all(ax):
     y = [1.0, None, 3.0, np.nan, 5.0, 6.0]
     table = pd.DataFrame({"x": range(6), "y": y, "low": y, "high": y})
     plotting.curves(table, x="x", y="y", band=("low", "high"), ax=ax, markers=False, color="k")
@@ -55,18 +56,15 @@ def test_missing_points_are_gaps_and_lone_points_are_dots(ax):
     assert sorted(drawn) == [[0], [0], [2], [2], [4, 5]], "a line and a dot for each lone point"
     assert [line.get_marker() for line in ax.lines].count(".") == 2
     assert len(ax.collections) == 3
-    marked = Figure().subplots()
+    marked, mean = Figure().subplots(2)
     plotting.curves(table, x="x", y="y", ax=marked, color="k")
     assert len(marked.lines) == 3
-
-
-def test_a_point_needs_all_its_seeds_and_the_mean_is_arithmetic(ax):
-    table = pd.DataFrame({"x": [0, 0, 1, 1, 2, 2], "y": [1.0, 99.0, 2.0, np.nan, 4.0, 6.0]})
-    plotting.curves(table, x="x", y="y", ax=ax)
-    ax.set_yscale("log")
-    assert [line.get_xydata().tolist() for line in ax.lines] == [[[0, 50]], [[2, 5]]]
+    seeds = pd.DataFrame({"x": [0, 0, 1, 1, 2, 2], "y": [1.0, 99.0, 2.0, np.nan, 4.0, 6.0]})
+    plotting.curves(seeds, x="x", y="y", ax=mean)
+    mean.set_yscale("log")
+    assert [line.get_xydata().tolist() for line in mean.lines] == [[[0, 50]], [[2, 5]]]
     with pytest.raises(ValueError, match="before the axis becomes logarithmic"):
-        plotting.curves(table, x="x", y="y", ax=ax)
+        plotting.curves(seeds, x="x", y="y", ax=mean)
 
 
 def test_panels_have_letters_before_their_titles_unless_there_is_only_one():
@@ -109,9 +107,7 @@ def lab(color, sight):
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-@pytest.mark.parametrize(
-    ("column", "names"), [("dataset", CATALOGUE), ("activation", activations.names())]
-)
+@pytest.mark.parametrize(("column", "names"), NAMED)
 def test_colors_are_told_apart_with_any_sight(column, names, sight):
     # A difference of 2 can be seen side by side; thin lines across a figure need several times it.
     seen = [lab(color, np.array(SIGHT[sight])) for color in looks.colors(column, names).values()]
@@ -122,15 +118,11 @@ def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
     monkeypatch.setenv(looks.TITLES, '{"wine": "Chemistry of 178 wines", "digits": "Numbers"}')
     names = [plotting.label("dataset", name) for name in ("wine", "digits", "my_data")]
     assert names == ["Chemistry of 178 wines", "Digits", "my data"]
-    names = "relu", "normalized_relu", "swish_2", "normrelu--1"
-    labels = [plotting.label("activation", name) for name in names]
-    assert labels == ["ReLU", "normalised ReLU", "swish 2", "NormReLU (-1)"]
-    for column, name, others in (
-        ("activation", "tanh", ["swish"]),
-        ("dataset", "wine", ["digits"]),
-    ):
-        alone, among = looks.colors(column, [name]), looks.colors(column, [*others, name])
-        assert alone[name] == among[name] != among[others[0]]
+    names = [plotting.label("activation", name) for name in ("swish_2", "normrelu--1")]
+    assert names == ["swish 2", "NormReLU (-1)"]
+    for column, name, other in (("activation", "tanh", "swish"), ("dataset", "wine", "digits")):
+        alone, among = looks.colors(column, [name]), looks.colors(column, [other, name])
+        assert alone[name] == among[name] != among[other]
     unknown = [f"own_{k}" for k in range(50)]
     colors = looks.colors("dataset", [*CATALOGUE, *unknown[:6]])
     assert len(set(colors.values())) == len(CATALOGUE) + 6
@@ -138,8 +130,7 @@ def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
 
 
 def test_curves_are_told_apart_without_colors():
-    named = [("dataset", CATALOGUE), ("activation", activations.names())]
-    for column, values in [*named, ("depth", range(11)), ("depth", [2**k for k in range(10)])]:
+    for column, values in [*NAMED, ("depth", range(11)), ("depth", [2**k for k in range(10)])]:
         assert len(set(looks.markers(column, values).values())) == len(values)
     lines = looks.dashes(["relu", "linear", "tanh", "relu"])
     assert lines["relu"] == ""
@@ -228,7 +219,7 @@ def test_saved_figures_are_reproducible_and_keep_their_fonts(tmp_path):
         plotting.save_figure(figure, pdf=str(folder / "figure.pdf"), png=folder / "figure.png")
     one, two = ({p.name: p.read_bytes() for p in f.iterdir()} for f in tmp_path.iterdir())
     assert one == two
-    pdf, png = one.pop("figure.pdf"), one.pop("figure.png")
+    pdf, png = (one.pop(f"figure.{kind}") for kind in ("pdf", "png"))
     assert not one
     assert b"CreationDate" not in pdf
     assert not re.search(rb"/Subtype\s*/Type3", pdf)

@@ -41,11 +41,9 @@ def test_theorem_4_5_is_the_cosine_of_small_angles(depth):
 
 
 def test_loss_bound_is_equation_13():
-    t = np.arange(6)
-    np.testing.assert_allclose(liu2023relu.loss_bound(4.0, t, 3.0), 3 * 0.75**t, rtol=1e-14)
-    assert liu2023relu.loss_bound(1.0, 0, 3.0) == 3  # 0^0: nothing has happened yet
-    assert liu2023relu.loss_bound(1.0, 1, 3.0) == 0
-    assert liu2023relu.loss_bound(math.inf, 100, 3.0) == 3
+    """At kappa 1 nothing has happened yet after no step, and all after one."""
+    bound = liu2023relu.loss_bound([4.0, 4.0, 1.0, 1.0, math.inf], [1, 5, 0, 1, 100], 3.0)
+    np.testing.assert_allclose(bound, [3 * 0.75, 3 * 0.75**5, 3, 0, 3], rtol=1e-14)
 
 
 @pytest.mark.parametrize("distance", [1.0, 1e-2])
@@ -60,22 +58,18 @@ def test_the_bound_of_proposition_2_2_is_attained_by_the_vector_of_its_proof(dis
     assert liu2023relu.lambda_min_bound(*norms, angle) == pytest.approx(attained, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("name", "first", "second"),
-    [
-        ("tanh", 1.0, 4 / (3 * math.sqrt(3))),
-        ("sigmoid", 0.25, 1 / (6 * math.sqrt(3))),
-        ("softplus", 1.0, 0.25),
-        ("erf", 2 / math.sqrt(math.pi), 2 * math.sqrt(2 / (math.pi * math.e))),
-        ("linear", 1.0, 0.0),
-        ("relu", 1.0, math.inf),
-    ],
-)
-def test_suprema_of_slopes_are_those_of_calculus(name: str, first: float, second: float):
+#: The largest slope and curvature by calculus.
+SUPREMA = {"tanh": (1.0, 4 / math.sqrt(27)), "sigmoid": (0.25, 1 / math.sqrt(108))}
+SUPREMA |= {"softplus": (1.0, 0.25), "linear": (1.0, 0.0), "relu": (1.0, math.inf)}
+SUPREMA["erf"] = 2 / math.sqrt(math.pi), 2 * math.sqrt(2 / (math.pi * math.e))
+
+
+@pytest.mark.parametrize("name", SUPREMA)
+def test_suprema_of_slopes_are_those_of_calculus(name):
     largest, curvature = liu2022transition.slope_bounds(activations.get(name))
-    assert (largest, curvature) == pytest.approx((first, second), rel=1e-6)
-    assert largest <= first * (1 + 1e-12)
-    assert curvature <= second * (1 + 1e-10)  # differences lose digits
+    assert (largest, curvature) == pytest.approx(SUPREMA[name], rel=1e-6)
+    assert largest <= SUPREMA[name][0] * (1 + 1e-12)
+    assert curvature <= SUPREMA[name][1] * (1 + 1e-10)  # differences lose digits
 
 
 deltas = st.floats(1e-9, 1.0)
@@ -102,16 +96,13 @@ def test_no_dual_ever_exceeds_b_and_l_0_is_the_first_layer_where_that_is_at_most
 @given(n=sizes, delta=deltas, mu=mus, layers=st.integers(0, 300))
 @pytest.mark.parametrize("ntk", [False, True])
 def test_condition_numbers_are_bounded_by_what_gershgorin_gives(ntk, n, delta, mu, layers):
-    """Both proofs: kappa <= (1 + x) / (1 - x) with x = (n - 1) B; and B bounds with λ_min.
+    """Both proofs: kappa <= (1 + x) / (1 - x) with x = (n - 1) B.
 
-    L_1 and L_2 are the first depths at which (1 - μ/2)^(L_1 - L_0) <= 1/n and
-    (1 - μ/2)^(L_2/2 - L_0) <= 1/(2n).
+    The first depths are those of (1 - μ/2)^(L_1 - L_0) <= 1/n and (1 - μ/2)^(L_2/2 - L_0) <= 1/2n.
     """
     first, apart = theory.first_depth(n, delta, mu, ntk=ntk), theory.separating_depth(delta, mu)
-    here, before = (
-        2 * n * (1 - mu / 2) ** (depth / 2 - apart) if ntk else n * (1 - mu / 2) ** (depth - apart)
-        for depth in (first, first - 1)
-    )
+    by = 2 if ntk else 1
+    here, before = by * n * (1 - mu / 2) ** (np.array([first, first - 1]) / by - apart)
     assert here <= 1 + ROUNDING
     assert before * (1 + 1e-6) > 1
     assert (n - 1) * theory.correlation_bound(first, delta, mu, ntk=ntk) <= 0.5
@@ -126,47 +117,42 @@ def test_condition_numbers_are_bounded_by_what_gershgorin_gives(ntk, n, delta, m
 @given(n=sizes, delta=deltas, mu=mus, layers=st.integers(0, 3000))
 def test_bounds_under_assumption_b_follow_from_b(n, delta, mu, layers):
     """Kappa - 1 <= n B / (1 - B), for the NTK n 2B / (1 - 2B) from where its proof's step holds."""
-    b = theory.correlation_bound(layers, delta, mu)
-    assert n * b / (1 - b) <= theory.excess_bound_b(layers, n, delta, mu) * (1 + 1e-6)
     first = 4 * theory.separating_depth(delta, mu)
     assert math.isnan(theory.excess_bound_b(first - 1, n, delta, mu, ntk=True)) or not first
-    depth = max(layers, first)
-    b = theory.correlation_bound(depth, delta, mu, ntk=True)
-    if b <= 0.5:
-        bound = theory.excess_bound_b(depth, n, delta, mu, ntk=True)
-        assert n * b / (1 - b) <= bound * (1 + 1e-6)
+    for ntk, depth in ((False, layers), (True, max(layers, first))):
+        b = theory.correlation_bound(depth, delta, mu, ntk=ntk)
+        bound = theory.excess_bound_b(depth, n, delta, mu, ntk=ntk)
+        assert n * b / (1 - b) <= bound * (1 + 1e-6) or (ntk and b > 0.5)
 
 
-def quadratic_path(start, a, c, layers):
-    """Return the correlations after layers of σ̂(ρ) = a + (1 - a - c) ρ + c ρ²."""
-    steps = itertools.repeat(start, layers)
-    return np.array([*itertools.accumulate(steps, lambda r, _: a + (1 - a - c) * r + c * r * r)])
+def lemma(start, a, c, delta, rho, depths):
+    """Return the distances to ρ under σ̂(ρ) = a + (1 - a - c) ρ + c ρ², and their bounds."""
+    steps = itertools.repeat(start, depths)
+    path = [*itertools.accumulate(steps, lambda r, _: a + (1 - a - c) * r + c * r * r)]
+    numbers = {"mu": max(c, 1e-12), "slope": 1 - a - c + 2 * c * rho, "dual_at_0": a}
+    bounds = [theory.convergence_bound(k, delta, rho=rho, **numbers) for k in range(depths)]
+    return np.abs(np.array(path) - rho), np.array(bounds)
 
 
 @pytest.mark.parametrize(("a", "c"), [(0.1, 0.4), (0.02, 0.9), (0.3, 0.36), (0.3, 0.2), (0.5, 0.0)])
 @pytest.mark.parametrize("delta", [0.9, 0.1, 1e-6])
 def test_correlations_stay_below_lemma_35(a, c, delta):
     """The dual's fixed points are 1 and a / c."""
-    rho, mu = min(1.0, a / c if c else 1.0), max(c, 1e-12)
-    numbers = {"rho": rho, "mu": mu, "slope": 1 - a - c + 2 * c * rho, "dual_at_0": a}
-    bound = np.array([theory.convergence_bound(depth, delta, **numbers) for depth in range(2000)])
-    first = theory.convergence_depth(delta, rho, mu, a)
-    assert np.isnan(bound[:first]).all()
-    assert not np.isnan(bound[first:]).any()
+    rho = min(1.0, a / c if c else 1.0)
+    first = theory.convergence_depth(delta, rho, max(c, 1e-12), a)
     for start in np.linspace(-1 + delta, 1 - delta, 9):
-        path = quadratic_path(start, a, c, 2000)
-        assert (np.abs(path - rho)[first:] <= bound[first:] + 1e-12).all()
-    assert bound[-1] < 1e-3
+        distances, bounds = lemma(start, a, c, delta, rho, 2000)
+        np.testing.assert_array_equal(np.isnan(bounds), np.arange(2000) < first)
+        assert (distances <= bounds + 1e-12)[first:].all()
+    assert bounds[-1] < 1e-3
 
 
 def test_correlations_stay_below_lemma_36():
     """With a = c the slope at 1 is 1."""
-    numbers = {"rho": 1.0, "mu": 0.2, "slope": 1.0, "dual_at_0": 0.2}
-    bound = np.array([theory.convergence_bound(depth, 0.1, **numbers) for depth in range(5000)])
-    known = ~np.isnan(bound)
-    assert known[-1]
-    assert (1 - quadratic_path(-1.0, 0.2, 0.2, 5000)[known] <= bound[known]).all()
-    epsilon = bound[4000]
+    distances, bounds = lemma(-1.0, 0.2, 0.2, 0.1, 1.0, 5000)
+    assert not np.isnan(bounds[-1])
+    assert ((distances <= bounds) | np.isnan(bounds)).all()
+    epsilon = bounds[4000]
     assert math.log(2 / epsilon) / -math.log1p(-epsilon * 0.1) == pytest.approx(4000)
 
 
@@ -203,14 +189,11 @@ def test_rows_are_the_kernels_and_the_theorems_of_their_samples():
     assert ntk.l_kappa == theory.first_depth(3, top.delta_a, top.mu, ntk=True)
 
 
-def test_samples_in_too_few_dimensions_have_no_assumption_b():
+def test_too_few_dimensions_have_no_assumption_b_and_a_mean_has_the_fixed_point_instead():
     for row in rows(PLANE, 2000):
         assert row.delta_b is row.l_0_b is row.lambda_min_bound is row.excess_bound_b is None
         assert row.correlation_max < 1e-12
         assert row.excess_bound_a < 1e-3
-
-
-def test_an_activation_with_a_mean_has_the_fixed_point_instead():
     top, ntk = rows(SPACE, 200, activation="gelu")
     assert top.l_0 is top.correlation_bound is top.excess_bound_b is None
     assert top.distance < top.distance_bound < 0.1
@@ -221,16 +204,14 @@ def test_an_activation_with_a_mean_has_the_fixed_point_instead():
 
 def test_rates_are_those_of_decay_where_it_is_resolved():
     first, _, resolved, lost = rows(SPACE, 50, 100, 150, 600)[::2]
-    assert lost.kernel == "nngp"
-    assert first.correlation_rate is None
     rates = (resolved.correlation_rate, resolved.excess_rate)
     assert rates == pytest.approx((math.log(1 - first.mu),) * 2, rel=1e-3)
-    assert lost.correlation_rate is lost.excess_rate is None  # rounding
+    assert lost.kernel == "nngp"
+    assert first.correlation_rate is lost.correlation_rate is lost.excess_rate is None  # rounding
 
 
-@pytest.mark.parametrize(
-    ("function", "arguments", "error", "problem"),
-    [
+def test_what_the_theorems_do_not_cover_is_refused():
+    for function, arguments, error, problem in (
         (theory.separating_depth, (0.0, 0.5), DomainError, "samples must differ in direction"),
         (theory.convergence_depth, (0.5, 0.5, 0.5, 0.0), DomainError, "not in 0…1"),
         *(
@@ -242,8 +223,6 @@ def test_rates_are_those_of_decay_where_it_is_resolved():
         (rows, (PLANE[:1] * [[1], [-1]], 1), NotOnSphereError, "equal or opposite"),
         (rows, (SPACE[:1], 1), SamplesError, "a single sample"),
         (partial(rows, activation="linear"), (SPACE, 1), DomainError, "linear activations have 0"),
-    ],
-)
-def test_what_the_theorems_do_not_cover_is_refused(function, arguments, error, problem):
-    with pytest.raises(error, match=problem):
-        function(*arguments)
+    ):
+        with pytest.raises(error, match=problem):
+            function(*arguments)

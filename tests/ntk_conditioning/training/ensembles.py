@@ -1,7 +1,5 @@
 """Small ensembles of mlps or of modules, by default on Gaussian samples of three classes."""
 
-from collections import namedtuple
-
 import numpy as np
 import torch
 from torch.func import functional_call, jacrev
@@ -13,7 +11,6 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.trainer import Split, Training
 
-Mlp = namedtuple("Mlp", ["depth", "width", "activation"])
 LOSSES = ("cross_entropy", "classes"), ("square", "classes"), ("square", "scalar")
 CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
 
@@ -25,18 +22,12 @@ def split(seed, n, *shape, dtype=torch.float64) -> Split:
     return Split(x, torch.from_numpy(rng.permutation(n) % 3))
 
 
-def ensemble(
-    make, members, *, n=0, shape=(), test=0, data=None, loss=CROSS_ENTROPY, classes=3, **options
-):
-    """Return the networks of an architecture, or those that ``make`` makes of a generator."""
-    seeds, dtype = {member.seed for member in members}, options.pop("dtype", torch.float64)
+def ensemble(make, members, *, n=0, shape=(), test=0, data=None, loss=CROSS_ENTROPY, **options):
+    """Return the networks that ``make`` makes, by hand-written passes if ``together`` is given."""
+    seeds, classes = {member.seed for member in members}, options.pop("classes", 3)
+    dtype = data.x.dtype if data else options.pop("dtype", torch.float64)
     more = {name: options.pop(name) for name in ("along", "together") if name in options}
-    kind = Ensemble if isinstance(make, Mlp) else Training
-    if kind is Ensemble:
-        size = {"image": data.x.shape[1:] if data else shape, "dtype": dtype}
-        size["outputs"] = 1 if loss == SCALAR else classes
-        make = networks("mlp", **make._asdict(), **size)
-    return kind(
+    return (Ensemble if "together" in more else Training)(
         make,
         make_loss(loss[0], outputs=loss[1], classes=classes, dtype=dtype),
         members,

@@ -7,11 +7,9 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from ntk_conditioning.networks import activations
 from ntk_conditioning.training import trainer
-from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.trainer import NetworkSpec, Split, Training
-from tests.ntk_conditioning.training.ensembles import SCALAR, Mlp, ensemble, networks
+from ntk_conditioning.training.trainer import NetworkSpec, Split
+from tests.ntk_conditioning.training.ensembles import SCALAR, ensemble, networks
 from tests.support.trainings import after, assert_same, finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -19,20 +17,17 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 DEAD, HEALTHY = 1.0, 0.1
 X, Y = (torch.from_numpy(array[:200]) for array in load_digits(return_X_y=True))
 DATA = Split(X.float() / 16, Y)
+IMAGES = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
 
 
-def mlp(rates, *, depth=3, width=32, seed=1, data=DATA, **options) -> Ensemble:
-    members = [NetworkSpec(seed, rate) for rate in rates]
-    usual = {"epochs": 12, "loss": SCALAR, "classes": 10, "data": data, "dtype": data.x.dtype}
-    return ensemble(Mlp(depth, width, activations.get("relu")), members, **usual | options)
+def modules(rates, name="fc", *, depth=3, width=32, seed=1, data=IMAGES, outputs=10, **options):
+    size = {"image": data.x.shape[:0:-1], "depth": depth, "width": width, "outputs": outputs}
+    make = networks(name, **size, activation="relu", dtype=data.x.dtype)
+    members, usual = [NetworkSpec(seed, rate) for rate in rates], {"epochs": 12, "classes": 10}
+    return ensemble(make, members, **usual | {"data": data} | options)
 
 
-def modules(rates, name="fc", *, depth=3, width=32, **options) -> Training:
-    size = {"image": (8, 8, 1), "depth": depth, "width": width, "outputs": 10}
-    data = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
-    usual = {"epochs": 12, "classes": 10, "data": data, "dtype": torch.float32}
-    make = networks(name, **size, activation="relu", dtype=torch.float32)
-    return ensemble(make, [NetworkSpec(1, rate) for rate in rates], **usual | options)
+mlp = partial(modules, name="mlp", data=DATA, outputs=1, loss=SCALAR, together=False)
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -55,17 +50,13 @@ def test_an_explosion_that_ends_in_death_is_divergence_and_a_mild_rise_is_not(to
 
 MOVED = {"momentum": 0.1, "weight_decay": 1e-3, "augmentation": "crop_flip"}
 MOVED |= {"decay_at": (5,), "decay_factor": 0.5}
+TRAININGS = [partial(mlp, [DEAD, HEALTHY], together=together) for together in (False, True)]
+TRAININGS += [partial(mlp, [10 * DEAD, HEALTHY / 10], momentum=0.5)]
+TRAININGS += [partial(modules, [10.0, 0.1], **MOVED)]
+TRAININGS += [partial(modules, [1e6, 0.1], "fc_batch_norm", **MOVED)]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        *(partial(mlp, [DEAD, HEALTHY], together=together) for together in (False, True)),
-        partial(mlp, [10 * DEAD, HEALTHY / 10], momentum=0.5),
-        partial(modules, [10.0, 0.1], **MOVED),
-        partial(modules, [1e6, 0.1], "fc_batch_norm", **MOVED),
-    ],
-)
+@pytest.mark.parametrize("make", TRAININGS)
 def test_an_explosion_between_two_evaluations_is_seen_and_pauses_leave_no_trace(make):
     """Pauses at every step of an epoch; the states have the same bits in the end."""
     options = {"batch_size": 50, "evaluate_every": 12}
@@ -92,15 +83,6 @@ def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
     assert trained.diverged.tolist() == [lost]
 
 
-def test_running_statistics_that_lag_are_no_divergence():
-    """Evaluated losses of this network exceed 2000 times the first; those of its steps fall."""
-    course = {"epochs": 4, "batch_size": 50, "momentum": 0.9}
-    trained = finish(modules([1.0], "fc_batch_norm", depth=12, width=16, **course))
-    losses = trained.metrics["train_loss"][:, 0]
-    assert losses.max() > trainer.GROWTH * losses[0]
-    assert trained.diverged.tolist() == [-1]
-
-
 @pytest.mark.parametrize("together", [False, True])
 def test_a_network_that_dies_at_once_has_diverged_without_growth(together):
     """The loss falls from 53.5 to 0.2037 in the first step and stays there."""
@@ -121,10 +103,14 @@ def test_modules_that_die_have_diverged_without_growth():
     assert finish(trained).diverged.tolist() == [1, -1]
 
 
-def test_a_network_that_begins_with_equal_outputs_has_not_died():
-    """Fixup's classifier begins at zero, and this ReLU network is dead from the start."""
+def test_lagging_statistics_and_outputs_that_are_equal_from_the_start_are_no_divergence():
+    """Fixup's classifier begins at zero, and the last, a ReLU network, is dead from the start."""
+    course = {"batch_size": 50, "momentum": 0.9}
+    lagging = modules([1.0], "fc_batch_norm", depth=12, width=16, epochs=4, **course)
     fixup = modules([0.1], "resnet_fixup", depth=8, width=4, epochs=1, batch_size=50)
-    assert finish(fixup).diverged.tolist() == [-1]
-    dead = finish(mlp([0.3], depth=1, width=2, seed=10))
+    dead = mlp([0.3], depth=1, width=2, seed=10)
+    for trained in (lagging, fixup, dead):
+        assert finish(trained).diverged.tolist() == [-1]
+    losses = lagging.metrics["train_loss"][:, 0]  # those of its steps fall
+    assert losses.max() > trainer.GROWTH * losses[0]
     assert np.ptp(dead.metrics["train_loss"]) == 0
-    assert dead.diverged.tolist() == [-1]

@@ -1,7 +1,5 @@
 """Kernels along training and what they predict, against explicit Jacobians and descent."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -12,8 +10,7 @@ from torch.nn.utils import parameters_to_vector
 
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import draw_weights
-from ntk_conditioning.networks.modules import MlpModule, freeze_statistics
+from ntk_conditioning.networks.modules import freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.theory.sphere import unit_rows
@@ -23,14 +20,7 @@ from ntk_conditioning.training.preconditioning import prepared, repairs
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import (
-    LOSSES,
-    Mlp,
-    ensemble,
-    jacobian,
-    networks,
-    split,
-)
+from tests.ntk_conditioning.training.ensembles import LOSSES, ensemble, jacobian, networks, split
 from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -39,19 +29,17 @@ N, C = 14, 3
 CROSS_ENTROPY, SQUARE, _ = LOSSES
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.1, 0.4))
 BLOCK = 9
-ARCHITECTURE = Mlp(2, 6, activations.get("tanh"))
+KINDS = [("mlp", {"together": together}) for together in (False, True)]
+KINDS += [(kind, {}) for kind in ("fc_batch_norm", "resnet_fixup", "frozen", "tied")]
 
 
 def network(name: str):
-    depth = 4 if name == "resnet_fixup" else 2
-    return networks(name, image=(2, 3, 2), depth=depth, width=3, activation="tanh")
+    size = {"depth": 4 if name == "resnet_fixup" else 2, "width": 6 if name == "mlp" else 3}
+    return networks(name, image=(2, 3, 2), activation="tanh", **size)
 
 
 def exact(kind, state, number, x):
     """Return the network of a member, by its state, as it is for samples ``x``."""
-    if kind.startswith("mlp"):
-        weights = [torch.from_numpy(state[f"network.weights.{k}"][number]) for k in range(3)]
-        return MlpModule(weights, ARCHITECTURE.activation)
     model = network(kind)(generator(1, "init"))
     given = {name: state[f"network.{name}"][number] for name in model.state_dict()}
     model.load_state_dict({name: torch.as_tensor(values) for name, values in given.items()})
@@ -59,24 +47,15 @@ def exact(kind, state, number, x):
     return model
 
 
-KINDS = ("mlp", "mlp together", "fc_batch_norm", "resnet_fixup", "frozen", "tied")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_measurements_are_those_of_explicit_gradients_and_hessians(kind):
-    """Of Fixup some parameters learn at a tenth of the rate; batch norms see the block.
-
-    Parameters that do not train count for nothing.
-    """
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_measurements_are_those_of_explicit_gradients_and_hessians(kind, options):
+    """Some of Fixup's parameters learn at a tenth of the rate; batch norms see the block."""
     shape = (2, 2, 3) if kind == "resnet_fixup" else (12,)
-    options = {"n": N, "shape": shape, "epochs": 6, "batch_size": 5, "momentum": 0.5}
-    if kind.startswith("mlp"):
-        options |= {"along": (BLOCK, 4), "together": kind == "mlp together"}
-        trained = ensemble(ARCHITECTURE, MEMBERS, **options)
-    else:
-        trained = ensemble(network(kind), MEMBERS[:1], along=(BLOCK, 2), **options)
+    options = {"n": N, "shape": shape, "epochs": 6, "batch_size": 5, "momentum": 0.5} | options
+    members = MEMBERS if kind == "mlp" else MEMBERS[:1]
+    trained = ensemble(network(kind), members, along=(BLOCK, 4), **options)
     initial, centre = {}, np.eye(BLOCK) - 1 / BLOCK
-    assert trained.measured == ([0, 1, 2, 6] if kind.startswith("mlp") else [0, 6])
+    assert trained.measured == [0, 1, 2, 6]
     while not trained.finished:
         trained.advance()
         epoch, state = trained.epoch - 1, trained.state()
@@ -132,9 +111,8 @@ def test_what_a_kernel_cannot_tell_is_missing_and_a_linear_loss_has_no_curvature
 VECTORS, IMAGES = split(0, N, 5), split(0, N, 2, 4, 4)
 
 
-def mlp(rng, *, depth, width=7, activation="tanh"):
-    weights = draw_weights(5, depth=depth, width=width, outputs=C, generator=rng)
-    return MlpModule([*weights], activations.get(activation))
+def mlp(depth, width=7, activation="tanh"):
+    return networks("mlp", image=(5,), depth=depth, width=width, activation=activation)
 
 
 def resnet(rng):
@@ -158,15 +136,12 @@ def expanded(network, x):
     return network(x)[0].detach().flatten(), j.flatten(0, 1), factors
 
 
-@pytest.mark.parametrize("make", [*(partial(mlp, depth=depth) for depth in (0, 1, 3)), resnet])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"loss": SQUARE},
-        {"loss": SQUARE, "momentum": 0.9},
-        {"loss": CROSS_ENTROPY, "batch_size": 4, "momentum": 0.9, "weight_decay": 0.01},
-    ],
-)
+DESCENTS = [{"loss": SQUARE}, {"loss": SQUARE, "momentum": 0.9}]
+DESCENTS += [{"loss": CROSS_ENTROPY, "batch_size": 4, "momentum": 0.9, "weight_decay": 0.01}]
+
+
+@pytest.mark.parametrize("make", [mlp(0), mlp(1), mlp(3), resnet])
+@pytest.mark.parametrize("options", DESCENTS)
 def test_an_expansion_descends_as_its_explicit_jacobian_does(make, options):
     data, usual = IMAGES if make is resnet else VECTORS, {"epochs": 10, "batch_size": N}
     options = usual | {"momentum": 0.0, "weight_decay": 0.0} | options
@@ -196,25 +171,22 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(make, options):
 
 
 def test_the_closed_form_is_gradient_descent_on_the_square_loss():
-    make = partial(mlp, depth=2, width=6, activation="relu")
+    make = mlp(2, width=6, activation="relu")
     f, j, _ = expanded(make(generator(1, "init")), VECTORS.x)
     values, vectors = np.linalg.eigh((j @ j.T).numpy())
     squares = np.square(vectors.T @ (np.eye(C)[VECTORS.y].ravel() - f.numpy()))
-    rate, options = N / values[-1], {"epochs": 200, "data": VECTORS, "loss": SQUARE}
-    curve = expanded_curves(make, [NetworkSpec(1, rate)], **options)[:, 0]
-    predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
-    np.testing.assert_allclose(curve, predicted, rtol=1e-10)
-    share = curve[150] / curve[0]
-    assert predicted_steps(values, squares, rate=rate, n=N, share=share) == pytest.approx(150)
-    options = {"rate": 1.9 * rate, "n": N}  # of steps that overshoot, and yet converge
-    steps = predicted_steps(values, squares, share=share, **options)
-    assert predicted_losses(values, squares, steps=steps, **options) == pytest.approx(curve[150])
-    assert predicted_steps(values, squares, rate=3 * rate, n=N, share=share) == np.inf
+    critical, options = 2 * N / values[-1], {"epochs": 200, "data": VECTORS, "loss": SQUARE}
+    for rate in (0.5 * critical, 0.95 * critical):  # the second overshoots, and yet converges
+        curve = expanded_curves(make, [NetworkSpec(1, rate)], **options)[:, 0]
+        predicted = predicted_losses(values, squares, rate=rate, n=N, steps=np.arange(201))
+        np.testing.assert_allclose(curve, predicted, rtol=1e-10)
+        share = curve[150] / curve[0]
+        assert predicted_steps(values, squares, rate=rate, n=N, share=share) == pytest.approx(150)
+    assert predicted_steps(values, squares, rate=1.5 * critical, n=N, share=share) == np.inf
 
 
 def infinite_kernel(x):
-    x = x / np.sqrt(np.square(x).sum() / len(x))
-    return infinite.InfiniteNetwork(x, depth=2, activation="relu").ntk
+    return infinite.ntk(x / np.sqrt(np.square(x).sum() / len(x)), depth=2, activation="relu")
 
 
 def test_repairs_are_what_they_say_and_take_the_steps_of_preconditioned_descent():

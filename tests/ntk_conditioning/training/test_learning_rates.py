@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 from ntk_conditioning import tables
 from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.descent import rounded_down
-from ntk_conditioning.training.learning_rates import (
-    SelectionError,
-    at_best_rates,
-    epochs_to,
-    select_rates,
-)
+from ntk_conditioning.training.learning_rates import SelectionError, at_best_rates, select_rates
+from ntk_conditioning.training.prediction import epochs_to
 from tests.support.rows import plain
 
 POINT = {"experiment": "fig3", "dataset": "digits", "model": "mlp", "activation": "relu"}
@@ -29,10 +25,7 @@ NAN = math.nan
 
 
 def training(curves, accuracy=None, factors=None, **point):
-    """Return the table of training losses; a network diverges where its loss is missing.
-
-    A seed's learning rates are its relative ones times its factor, or as they are.
-    """
+    """Return the table of losses, NaN where diverged; learning rates are times a seed's factor."""
     rows = []
     for (seed, rate), losses in curves.items():
         metrics = {"train_loss": losses}
@@ -66,18 +59,6 @@ def test_epochs_to_a_loss_are_interpolated_in_its_logarithm():
     ):
         epochs = epochs_to(0.1, range(0, 2 * len(losses), 2), losses)
         assert epochs == pytest.approx(expected, abs=1e-14), losses
-
-
-def test_the_best_rate_by_final_loss():
-    curves = {(1, 0.1): [9, 8, 5], (1, 0.2): [9, 1, 3], (1, 0.4): [9, 7, 4]}
-    (row,) = select_rates(training(curves), kernels(10.0), FINAL).to_pylist()
-    expected = POINT | {name: LABELS[name] for name in ("rate_unit", "width", "n")}
-    expected |= {"criterion": "final_loss", "loss_level": 0.1, "edge": "none", "seeds": 1}
-    expected |= {"rates": 3, "lowest_rate": 0.1, "highest_rate": 0.4, "epochs": 2}
-    expected |= {"diverged_rates": 0, "critical_learning_rate": 1.0, "kappa": pytest.approx(10.0)}
-    expected |= dict.fromkeys(("learning_rate", "relative_rate", "common_rate"), 0.2)
-    losses = ("score", "final_loss_mean", "final_loss_min", "final_loss_max", "common_loss_mean")
-    assert row == expected | dict.fromkeys(losses, 3.0) | {"epochs_to_loss": None}
 
 
 def test_the_common_rate_is_the_best_of_all_depths_together():
@@ -118,17 +99,19 @@ def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, div
 
 @pytest.mark.parametrize(("kappas", "mean"), [((4.0, 25.0), 10), ((4.0, None), None)])
 def test_the_mean_over_seeds_decides_at_the_same_multiples_of_their_own_rates(kappas, mean):
-    curves = {(1, 0.1): [9, 1], (2, 0.1): [9, 9], (1, 0.2): [9, 4], (2, 0.2): [9, 5]}
+    curves = {(1, 0.1): [9, 1, 1], (2, 0.1): [9, 1, 9], (1, 0.2): [9, 5, 4], (2, 0.2): [9, 5, 5]}
     table = training(curves, factors={1: 2, 2: 4})
     (row,) = select_rates(table, kernels(*kappas), FINAL).to_pylist()
-    assert (row["relative_rate"], row["score"], row["seeds"], row["rates"]) == (0.2, 4.5, 2, 2)
-    assert row["learning_rate"] == pytest.approx(0.6, rel=1e-15)  # the mean of 0.4 and 0.8
-    assert (row["lowest_rate"], row["highest_rate"], row["common_rate"]) == (0.1, 0.2, 0.2)
-    assert [row[f"final_loss_{name}"] for name in ("mean", "min", "max")] == [4.5, 4, 5]
-    assert row["kappa"] == (mean and pytest.approx(mean))  # the geometric mean
-    assert row["critical_learning_rate"] == 1.5
+    expected = POINT | {name: LABELS[name] for name in ("rate_unit", "width", "n")}
+    expected |= {"criterion": "final_loss", "loss_level": 0.1, "epochs": 2, "seeds": 2, "rates": 2}
+    expected |= {"lowest_rate": 0.1, "highest_rate": 0.2, "edge": "highest", "diverged_rates": 0}
+    expected |= {"relative_rate": 0.2, "learning_rate": pytest.approx(0.6, rel=1e-15)}  # the mean
+    expected |= {"score": 4.5, "final_loss_mean": 4.5, "final_loss_min": 4, "final_loss_max": 5}
+    expected |= {"common_rate": 0.2, "common_loss_mean": 4.5, "epochs_to_loss": None}
+    expected |= {"critical_learning_rate": 1.5, "kappa": mean and pytest.approx(mean)}
+    assert row == expected
     curve = at_best_rates(table.to_pandas(), pd.DataFrame([row]))
-    assert [*curve["train_loss"]] == [9, 4, 9, 5]
+    assert [*curve["train_loss"]] == [9, 5, 4, 9, 5, 5]
 
 
 def test_every_network_has_a_row_by_its_experiments_rule_in_any_order_of_rows():

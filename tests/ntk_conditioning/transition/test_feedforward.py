@@ -58,16 +58,14 @@ def test_angles_and_the_kernel_are_those_of_explicit_gradients(architecture):
     assert list(result) == [layer + 1 for layer, m in enumerate(model.hidden) if m > 1]
     assert (result[1].cos_max, result[1].cos_norm) == (0.0, 1.0)  # exactly orthogonal, Remark 4
     for layer, angles in result.items():
-        rows = [explicit_gradients(model, sample, layer) for sample in x]
-        units = [each / each.norm(dim=1, keepdim=True) for each in rows]
-        cosines = [unit @ unit.T for unit in units]
+        rows = torch.stack([explicit_gradients(model, sample, layer) for sample in x])
+        units = rows / rows.norm(dim=2, keepdim=True)
+        cosines = units @ units.mT
+        off = cosines[:, ~torch.eye(angles.width, dtype=torch.bool)].abs()
         slope = model.activation.derivative(layers(model, x)[1][layer - 1][0])
         jacobian = torch.linalg.matrix_norm(slope[:, None] * rows[0], 2) ** 2
-        distinct = ~torch.eye(angles.width, dtype=torch.bool)
-        off = torch.stack([one[distinct].abs() for one in cosines])
-        squares = torch.stack(rows).square().sum(dim=-1)
         numbers = off.mean(), off.square().mean().sqrt(), off.max(), (off > 0.2).double().mean()
-        numbers += torch.linalg.matrix_norm(cosines[0], 2), jacobian, squares.max()
+        numbers += torch.linalg.matrix_norm(cosines[0], 2), jacobian, rows.square().sum(2).max()
         names = ("cos_mean", "cos_rms", "cos_max", "cos_above", "cos_norm", "jacobian_norm")
         values = [getattr(angles, name) for name in (*names, "gradient_max")]
         assert values == pytest.approx([float(each) for each in numbers], rel=1e-12, abs=1e-15)
@@ -95,9 +93,8 @@ def test_coordinates_of_the_span_change_nothing_that_is_measured(architecture):
     (one,), (other,) = descend(small, x_small, y, steps=[20]), descend(whole, x, y, steps=[20])
     expected = pytest.approx((other.loss_after, other.distance), rel=1e-10)
     assert (one.loss_after, one.distance) == expected
-    (of_whole, *_), (of_small, *_) = map(
-        hessian_norm, (Expansion(whole, x[0]), Expansion(small, x_small[0]))
-    )
+    expansions = Expansion(whole, x[0]), Expansion(small, x_small[0])
+    (of_whole, *_), (of_small, *_) = map(hessian_norm, expansions)
     assert of_small == pytest.approx(of_whole, rel=1e-9)
     assert feedforward.on_span(whole, samples(50, 40))[0] is whole
 
