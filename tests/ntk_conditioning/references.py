@@ -33,13 +33,6 @@ def exact_extremes(k):
         return float(min(eigenvalues)), float(max(eigenvalues))
 
 
-def kappa_2x2(k):
-    """Return κ of a 2 × 2 matrix by trace and determinant."""
-    trace, determinant = k[0, 0] + k[1, 1], k[0, 0] * k[1, 1] - k[0, 1] ** 2
-    largest = (trace + mpmath.sqrt(trace**2 - 4 * determinant)) / 2
-    return largest**2 / determinant
-
-
 def exact(x):
     """Return an array as one of mpmath's numbers."""
     return np.vectorize(mpf, otypes=[object])(x)
@@ -138,19 +131,12 @@ def plain_losses(loss, f, labels, *, classes=3):
     return functional.mse_loss(f, target, reduction="none").sum(1) / 2
 
 
-def step(z):
-    return mpf(z > 0)
-
-
 KINK = -1.5975
 SCALE, OFFSET = activations.normrelu_constants(KINK)
 DIGITS = {  # functions and derivatives at any number of digits
     "linear": (lambda z: z, lambda z: mpf(1)),
-    "relu": (lambda z: z * step(z), step),
-    "normrelu": (
-        lambda z: SCALE * ((z - KINK) * step(z - KINK) + OFFSET),
-        lambda z: SCALE * step(z - KINK),
-    ),
+    "relu": (lambda z: max(z, mpf(0)), lambda z: mpf(z > 0)),
+    "normrelu": (lambda z: SCALE * (max(z - KINK, 0) + OFFSET), lambda z: SCALE * mpf(z > KINK)),
     "tanh": (mpmath.tanh, lambda z: mpmath.sech(z) ** 2),
     "gelu": (lambda z: z * mpmath.ncdf(z), lambda z: mpmath.ncdf(z) + z * mpmath.npdf(z)),
 }

@@ -1,4 +1,4 @@
-"""Duals: closed forms against high precision, and quadrature against them and plain integration."""
+"""Duals and Hermite expansions: quadrature against closed forms, many digits and integration."""
 
 import itertools
 import math
@@ -8,14 +8,20 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from scipy import stats
+from scipy.special import factorial
 from torch.nn import functional
 
 from ntk_conditioning.duals import quadrature
-from ntk_conditioning.duals.closed_forms import dual
+from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
+from ntk_conditioning.duals.fixed_points import fixed_point
+from ntk_conditioning.duals.hermite import expand, expansion
+from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
 from ntk_conditioning.duals.piecewise_linear import PiecewiseLinearDual
 from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.theory.agarwal2021deep import NormReLU
 
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 
@@ -27,11 +33,12 @@ def cosine_distances(layer, theta, first=0):
     return next_w.item(), h.item()
 
 
-def piecewise(level, slope, jumps, bends=()):
-    """Return the terms (c, k, p) of level + slope z + Σ c max(z - k, 0) + Σ c max(z - k, 0)²."""
-    far = -60  # where no sample is
-    terms = [(level + slope * far, far, 0), (slope, far, 1)]
-    return [*terms, *((c, k, 1) for k, c in jumps), *((c, k, 2) for k, c in bends)]
+def pieces(sigma):
+    """Return the terms (c, k, p) of a piecewise linear function Σ c max(z - k, 0)^p."""
+    at = np.array([-60, *sorted({0, *sigma.kinks})])  # first where no sample is
+    jumps = np.diff(sigma.slopes(at + 1e-9), prepend=0).tolist()
+    level = sigma.values(at)[0].item(), -60, 0
+    return [level, *((c, k, 1) for c, k in zip(jumps, at, strict=True))]
 
 
 def piecewise_layer(terms, q, theta):
@@ -78,42 +85,30 @@ def piecewise_layer(terms, q, theta):
         return zip(of_two(terms), of_two(derivative), strict=True)
 
 
-def bent(function, kinks, terms):
-    """Return one of torch's functions as an activation, beside its terms."""
+def bent(function, *kinks):
     derivative = torch.func.grad(lambda z: function(z).sum())
-    return Activation(function.__name__, function, derivative, kinks=kinks), terms
+    return Activation(function.__name__, function, derivative, kinks=kinks)
 
 
 def hat(z):
     return 2 - (z - 0.5).abs()
 
 
-HARD_TANH = bent(functional.hardtanh, (1, -1), piecewise(-1, 0, [(-1, 1), (1, -1)]))
-SHRINK = bent(functional.softshrink, (-0.5, 0.5), piecewise(0.5, 1, [(-0.5, -1), (0.5, 1)]))
-BENDS = piecewise(0, 0, [(-3, -0.5), (3, -0.5)], bends=[(-3, 1 / 6), (3, -1 / 6)])
-HARD_SWISH = bent(functional.hardswish, (-3, 3), BENDS)
-PIECEWISE_LINEAR = [
-    HARD_TANH,
-    bent(functional.relu6, (6,), piecewise(0, 0, [(0, 1), (6, -1)])),
-    bent(hat, (0.5,), piecewise(1.5, 1, [(0.5, -2)])),
-    *(
-        (activations.normrelu(kink), piecewise(scale * offset, 0, [(kink, scale)]))
-        for kink in (-1.5975, -0.25, 2)
-        for scale, offset in [activations.normrelu_constants(kink)]
-    ),
-]
+HARD_TANH, HARD_SWISH = bent(functional.hardtanh, 1, -1), bent(functional.hardswish, -3, 3)
+BENDS = [(-1 / 2, -3, 1), (-1 / 2, 3, 1), (1 / 6, -3, 2), (-1 / 6, 3, 2)]  # of hardswish
+PIECEWISE_LINEAR = [HARD_TANH, bent(functional.relu6, 6), bent(hat, 0.5)]
+PIECEWISE_LINEAR += map(activations.normrelu, (-1.5975, -0.25, 2))
 VARIANCES = [(1, 1), (0.5, 2), (1, 1.0009765625), (9, 0.25)]
 # A seventh has every function at two angles and more, and every pair of variances.
 CASES = [*itertools.product(PIECEWISE_LINEAR, VARIANCES, (1e-8, 0.4, 2.9))][::7]
 # Its kinks are far out in the normal density: most pre-activations are cut to 0.
-CASES += [(SHRINK, (0.0025, 0.002401), 0.02)]
+CASES += [(bent(functional.softshrink, -0.5, 0.5), (0.0025, 0.002401), 0.02)]
 CASES += [(HARD_SWISH, (q, q), theta) for q, theta in ((1, 1e-8), (4, 0.4), (0.25, 2.9))]
 
 
-@pytest.mark.parametrize(("sigma_and_terms", "q", "theta"), CASES)
-def test_functions_with_kinks_are_their_integral(sigma_and_terms, q, theta):
-    sigma, terms = sigma_and_terms
-    layer = dual(sigma, np.array(q))
+@pytest.mark.parametrize(("sigma", "q", "theta"), CASES)
+def test_functions_with_kinks_are_their_integral(sigma, q, theta):
+    layer, terms = dual(sigma, np.array(q)), BENDS if sigma is HARD_SWISH else pieces(sigma)
     assert isinstance(layer, QuadratureDual if q[0] == q[1] else PiecewiseLinearDual)
     distances, moments = piecewise_layer(terms, q, theta)
     # q - q' keeps 13 of 16 digits where norms are nearly equal, and tails of densities lose two
@@ -186,12 +181,12 @@ def test_kinks_elsewhere_are_reported_with_the_error_they_cause(monkeypatch):
     """Where norms differ; tables would grow for a quarter of a minute."""
     monkeypatch.setattr(quadrature, "MAX_ANGLES", 40)
     monkeypatch.setattr(quadrature, "MAX_VARIANCES", 12)
-    (hard_tanh, terms), q = HARD_TANH, (0.8, 1.25)
+    q = 0.8, 1.25
     warning = "hardtanh: .* only right to .* kinks that are not declared, or not at 0"
     with pytest.warns(InaccurateDualWarning, match=warning):
-        layer = QuadratureDual(hard_tanh, np.array(q))
+        layer = QuadratureDual(HARD_TANH, np.array(q))
     assert layer.error > quadrature.WARN_ABOVE
-    distances, _ = piecewise_layer(terms, q, 0.9)
+    distances, _ = piecewise_layer(pieces(HARD_TANH), q, 0.9)
     assert cosine_distances(layer, 0.9) == pytest.approx(distances, abs=10 * layer.error)
 
 
@@ -203,3 +198,86 @@ def test_errors_at_the_ends_of_a_range_of_norms_are_told(monkeypatch):
     layer = QuadratureDual(sine, np.exp([0.26, 2.748]))
     assert abs(cosine_distances(layer, 2.5, first=1)[0] - 1) < layer.error  # 1 up to 1e-20
     assert layer.error > 0.01
+
+
+K = np.arange(65)
+
+
+def cosine_after(layer, rho):
+    return 1 - pair_cosine_distances(layer, np.array(1 - rho))[0].item()
+
+
+def beyond(kink, lost):
+    """Return φ(k) He_{k - lost}(k) / √k!: of a jump after one integral, of a bend after two."""
+    polynomials = np.polynomial.hermite_e.hermevander(kink, 64 - lost)[0] * stats.norm.pdf(kink)
+    return polynomials / np.sqrt(factorial(K[lost:]))
+
+
+RELU = np.r_[stats.norm.pdf(0), 1 / 2, beyond(0.0, 2)]
+JUMP = np.r_[stats.norm.sf(0.7), beyond(0.7, 1)]
+
+
+@pytest.mark.parametrize(
+    ("function", "kinks", "coefficients", "mu"),
+    [
+        (lambda z: z, (), 1.0 * (K == 1), 0.0),
+        (lambda z: (z**2 - 1) / math.sqrt(2), (), 1.0 * (K == 2), 1.0),
+        (np.exp, (), np.sqrt(math.e / factorial(K)), (math.e - 2) / (math.e - 1)),
+        (lambda z: np.maximum(z, 0), (0.0,), RELU, (math.pi - 2) / (2 * math.pi - 2)),
+        (lambda z: 1.0 * (z >= 0.7), (0.7,), JUMP, 1 - JUMP[1] ** 2 / (JUMP[0] - JUMP[0] ** 2)),
+    ],
+    ids=["identity", "second Hermite", "exponential", "ReLU", "jump"],
+)
+def test_coefficients_are_those_of_closed_forms(function, kinks, coefficients, mu):
+    """a_k² and μ of agarwal2021deep, Appendix C.4, corrected."""
+    series = expand(function, kinks=kinks)
+    assert (np.abs(series.coefficients - coefficients) <= series.errors).all()
+    assert series.errors.max() < 5e-14
+    assert abs(series.non_linearity - mu) <= series.error
+    tail = 1 - np.sum(np.square(coefficients)) / series.square
+    assert series.tail == pytest.approx(tail, abs=1e-14)
+
+
+def test_errors_are_large_where_a_kink_is_not_given():
+    right, wrong = (expand(lambda z: np.maximum(z - 0.7, 0), kinks=k) for k in ((0.7,), ()))
+    assert wrong.errors.max() > 1e-7
+    assert np.abs(right.coefficients - wrong.coefficients).max() <= 3 * wrong.errors.max()
+
+
+def test_affinity_is_measured_without_cancellation():
+    """z + 1e-6 h_2(z) + 3: μ is 1e-12 / (1 + 1e-12)."""
+    series = expand(lambda z: z + 1e-6 * (z**2 - 1) / math.sqrt(2) + 3)
+    assert series.non_linearity == pytest.approx(1e-12, rel=1e-8, abs=0)
+    assert series.non_affinity == pytest.approx(1e-13, rel=1e-8, abs=0)
+
+
+NAMES = ["tanh", "selu", "normrelu", "normalized_gelu", "gelu", "normalized_relu", "sigmoid"]
+
+
+@pytest.mark.parametrize("name", ["relu", *NAMES])
+def test_the_series_is_the_dual_of_which_a_layer_keeps_the_fixed_point(name):
+    sigma = activations.get(name)
+    series, point, layer = expansion(sigma), fixed_point(sigma), dual(sigma, np.ones(1))
+    for rho in (-0.5, 0.0, 0.3, 0.5):
+        expected = pytest.approx(cosine_after(layer, rho), abs=1e-13)
+        assert series.dual(rho) / series.square == expected
+    assert cosine_after(layer, point.rho) == pytest.approx(point.rho, abs=1e-12)
+    if name != "relu":  # whose dual has no second derivative there
+        near = cosine_after(layer, point.rho - 1e-6)
+        assert (point.rho - near) / 1e-6 == pytest.approx(point.slope, rel=1e-4)
+
+
+def test_certain_fixed_points_are_exact():
+    names = ("linear", "normrelu", "relu", "leaky_relu-0.2", "softplus")
+    points = [fixed_point(activations.get(name)) for name in names]
+    assert [(point.rho, point.error) for point in points] == [(0, 0)] * 2 + [(1, 0)] * 3
+
+
+@pytest.mark.parametrize("kink", [-1.5975, 0.3])
+def test_quadrature_is_normrelus_closed_form(kink):
+    gamma = np.array([0.1, 0.5, 1.0, 2.0, 5.0])
+    sigma, theory = activations.normrelu(kink), NormReLU(kink)
+    np.testing.assert_allclose(length_map(sigma, gamma), theory.length_map(gamma), rtol=1e-13)
+    slope = length_map_slope(sigma, gamma)
+    np.testing.assert_allclose(slope, theory.length_map_slope(gamma), rtol=1e-12)
+    np.testing.assert_allclose(bias(sigma, gamma), theory.bias(gamma), rtol=1e-11, atol=1e-15)

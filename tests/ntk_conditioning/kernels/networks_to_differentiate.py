@@ -2,10 +2,13 @@
 
 import itertools
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.checkpoint import checkpoint
 
 from ntk_conditioning.kernels.differentiated_modules import first
 from ntk_conditioning.networks.architectures import MODELS
@@ -22,8 +25,10 @@ def jacobian(model, inputs, names=None):
     rows = []
     for i in range(len(inputs[0])):
         made = first(model, model(*(t[i : i + 1].clone() for t in inputs))).flatten()
-        gradients = [torch.autograd.grad(value, chosen, **options) for value in made]
-        rows.append(torch.stack([torch.cat([g.flatten() for g in row]) for row in gradients]))
+        parts = [torch.autograd.grad(value, chosen, **options) for value in made]
+        rows.append(
+            torch.stack([torch.cat([g.to_dense().flatten() for g in row]) for row in parts])
+        )
     return torch.stack(rows)
 
 
@@ -41,6 +46,14 @@ def assert_right(k, model, *inputs, outputs="sum", rel=1e-12):
     j = jacobian(model, inputs)
     expected = kernel(j, j, outputs)
     assert (k - expected).abs().max() <= rel * expected.abs().max()
+
+
+def assert_products(k, kernel):
+    v = torch.randn(len(kernel), 2)
+    for given in (v, v[:, 0]):
+        torch.testing.assert_close(k @ given, kernel @ given, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(k.diagonal(), kernel.diagonal(), rtol=1e-12, atol=0)
+    assert k.trace() == pytest.approx(kernel.trace().item(), rel=1e-12)
 
 
 def with_statistics(model):
@@ -63,8 +76,6 @@ def ended(*layers, shape=IMAGE, outputs=2):
 
 
 class OfFunction(nn.Module):
-    """A network whose forward pass is a function of it and of its inputs."""
-
     def __init__(self, forward, **parts):
         super().__init__()
         for name, part in parts.items():
@@ -95,7 +106,6 @@ def convolutions():
 
 
 def normalisations():
-    """Yield names and networks with layers that act on each entry."""
     layers = {
         "BatchNorm2d": nn.BatchNorm2d(4),
         "GroupNorm": nn.GroupNorm(2, 4),
@@ -112,7 +122,6 @@ def normalisations():
 
 
 def own_weights():
-    """Yield names and networks that use their weights by themselves."""
     x, w, b = torch.randn(5, 6), torch.randn(6, 7), torch.randn(7)
     v, s = torch.randn(7, 2), torch.tensor(1.3)
 
@@ -133,6 +142,8 @@ def own_weights():
         "weights on the left": lambda m, x: (m.w.T @ x.unsqueeze(2)).squeeze(-1) @ m.v,
         "addmm, vector": lambda m, x: torch.addmm(m.b, x, m.w).sin() @ m.v[:, 0],
         "einsum": lambda m, x: torch.einsum("nsi,io->no", x.unsqueeze(1), m.w).sin() @ m.v,
+        "solved": lambda m, x: torch.linalg.solve(m.w[:, :6], x.T).T,
+        "hypotenuse": lambda m, x: torch.hypot(x[:, :1].relu(), m.s),
         "no sum": lambda m, x: torch.einsum("bi,jk->bijk", x, m.v).flatten(1),
         "squeezed": lambda m, x: (x @ m.w @ m.v[:, :1]).squeeze(),
     }
@@ -194,8 +205,48 @@ def vision_transformer(*, batch_first=True):
     )
 
 
+class Sign(torch.autograd.Function):
+    """A function that `torch.func` does not know."""
+
+    forward = staticmethod(lambda context, w: w.sign())
+    backward = staticmethod(lambda context, delta: delta)
+
+
+def slow():
+    """Yield networks that torch.func does not differentiate, or wrongly, and what the log says."""
+
+    def packed(m, x, lengths):
+        sequences = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return m.gru(sequences)[1][0]
+
+    x, tokens = torch.randn(5, 3), torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
+    lengths, layers = torch.tensor([2, 4, 1, 3, 4]), nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    seeded, line = torch.Generator().manual_seed, "one by one"
+    forwards = [
+        ("autograd.Function", lambda m, x: functional.linear(m.layers(x), Sign.apply(m.w[0]))),
+        ("gru", lambda m, x: m.gru(x[:, None].expand(-1, 5, 3))[0][:, -1]),
+        (line, lambda m, x: checkpoint(m.layers, x, use_reentrant=False)),
+        (line, lambda m, x: m.layers(x) * torch.rand(3, generator=seeded(0))),
+        (line, packed),
+        ("", lambda m, x: torch.cdist(m.layers(x), m.w[0])),
+        ("", lambda m, x: torch.vmap(lambda z: m.layers(z).tanh())(x)),
+        ("", lambda m, x: functional.bilinear(x, x, m.listed[0])),  # that torch.func keeps
+    ]
+    for reason, forward in forwards:
+        parts = {"layers": layers, "gru": nn.GRU(3, 4, batch_first=True), "w": torch.randn(2, 3, 3)}
+        model = OfFunction(forward, **parts)
+        model.listed = [model.w]
+        yield reason, model, (torch.randn(5, 4, 3), lengths) if forward is packed else (x,)
+    for made in (torch.jit.script(layers), torch.jit.trace(layers, x[:2])):
+        yield line, made, (x,)
+    for mode, sparse in itertools.product(("sum", "mean"), (False, True)):
+        bag = nn.EmbeddingBag(5, 3, mode=mode, sparse=sparse)
+        yield line, nn.Sequential(bag, layers), (tokens,)
+    embedding = nn.Sequential(nn.Embedding(5, 3, sparse=True), nn.Flatten(), nn.Linear(6, 2))
+    yield line, embedding, (tokens,)
+
+
 def experiments():
-    """Yield the networks of the experiments."""
     for name in sorted(MODELS.keys() - {"mlp"}):
         depth = 8 if MODELS[name].family == "resnet" else 2
         model = with_statistics(deep_network(name, depth, 4, activation="tanh", outputs=2))

@@ -135,21 +135,9 @@ def plain_ntk(x: np.ndarray, name: str) -> np.ndarray:
     return k
 
 
-def assert_brute_force(x, depth, name, *, rel=1e-12):
-    found = infinite.min_angle(x, depth=depth, activation=name)
-    angles = infinite.gradient_angles(x, depth=depth, activation=name)
-    angles[np.tril_indices(len(x))] = math.inf
-    assert (found.i, found.j) == np.unravel_index(angles.argmin(), angles.shape)
-    # norms that differ by rounding are taken as equal
-    assert found.angle == pytest.approx(angles.min(), rel=rel, abs=1e-14)
-    assert found.duplicates == 0
-    # an error of 1e-14 in a cosine distance would be one of 1e-7 in an angle, were it not relative
-    assert 0 < found.error < 1e-3 * found.angle
-
-
-def with_norms(x, spread, seed=0):
+def with_norms(x, spread):
     """Return the rows with norms e^(±spread)."""
-    norms = np.exp(np.random.default_rng(seed).uniform(-spread, spread, (len(x), 1)))
+    norms = np.exp(np.random.default_rng(0).uniform(-spread, spread, (len(x), 1)))
     return x / np.linalg.norm(x, axis=1)[:, None] * norms
 
 
@@ -159,15 +147,21 @@ def near(x, delta):
     return moved * (np.linalg.norm(x, axis=1) / np.linalg.norm(moved, axis=1))[:, None]
 
 
-PLAIN = samples(18, 6, seed=4)
-NORMS = with_norms(PLAIN, 0.3)
-NORMS[[11, 17]] = near(NORMS[[8, 8]], 1e-9 * np.array([[1], [2]]))
+def absolute(slope):
+    """Return |z|, by its closed form or by quadrature."""
+    flags = {"homogeneous": True, "negative_slope": slope}
+    return activations.Activation("abs", lambda z: z.abs(), lambda z: z.sign(), **flags)
+
+
 CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
-FAR = samples(40, 7, spread=0.2)
+FAR, EQUAL = samples(40, 7, spread=0.2), with_norms(samples(18, 6, seed=4), 0)
+NORMS = with_norms(EQUAL, 0.3)
+NORMS[[11, 17]] = near(NORMS[[8, 8]], [[1e-9], [2e-9]])
 DELTAS = 1e-9 * np.random.default_rng(0).uniform(1, 2, (40, 1))
-KINDS = {
-    "equal norms": with_norms(PLAIN, 0),
-    "norms": NORMS,
+# The embeddings of an even activation cannot tell x from -x.
+OPPOSITE = samples(30, 5, seed=2, spread=1.0)
+OPPOSITE[11] = -OPPOSITE[3] + 1e-3 * OPPOSITE[4]
+HARD = {
     "random": samples(23, 4, seed=3, spread=0.5),
     # Their cosines are all 1 up to rounding, so that screening puts them in any order.
     "many near duplicates": np.vstack([FAR, near(FAR, DELTAS)]),
@@ -178,23 +172,32 @@ KINDS = {
     # There the angle between gradients need not grow with that between inputs.
     "beyond 90 degrees": np.eye(6) - 1 / 6 + 1e-3 * samples(6, 6),
 }
-EVERY = [(name, 2) for name in (*activations.names(), "normalized_relu", "leaky_relu-3")]
-CASES = [*itertools.product([*KINDS][:2], EVERY)]
-CASES += itertools.product([*KINDS][2:], [("relu", 0), ("relu", 5), ("linear", 2), ("erf", 2)])
+SETS = HARD | {"equal": EQUAL, "norms": NORMS, "opposite": OPPOSITE}
+ALL_NAMES = [*activations.names(), "normalized_relu", "leaky_relu-3"]
+CLOSED = [("relu", 0), ("relu", 5), ("linear", 2), ("erf", 2)]
+CASES = [(kind, *network) for kind in HARD for network in CLOSED]
+CASES += itertools.product(["equal", "norms"], ALL_NAMES, [2])
+CASES += itertools.product(["opposite"], [absolute(-1.0), absolute(None)], [0, 1, 3])
 
 
-@pytest.mark.parametrize(("kind", "layers"), CASES)
-def test_the_smallest_angle_is_that_of_all_pairs(kind, layers, monkeypatch):
+@pytest.mark.parametrize(("kind", "name", "depth"), CASES, ids=str)
+def test_the_closest_pair_is_that_of_all_angles(kind, name, depth, monkeypatch):
     monkeypatch.setattr(infinite_network, "TILE", 25)
-    name, depth = layers
-    assert_brute_force(KINDS[kind], depth, name)
+    x, sigma = SETS[kind], activations.get(name)
+    found = infinite.min_angle(x, depth=depth, activation=name)
+    angles = infinite.gradient_angles(x, depth=depth, activation=name)
+    angles[np.tril_indices(len(x))] = math.inf
+    assert (found.i, found.j) == np.unravel_index(angles.argmin(), angles.shape)
+    # quadrature is at every row's norm, where the search takes one
+    rel = 1e-8 if sigma.homogeneous and sigma.negative_slope is None else 1e-12
+    # norms that differ by rounding are taken as equal
+    assert found.angle == pytest.approx(angles.min(), rel=rel, abs=1e-14)
+    assert found.duplicates == 0
+    # an error of 1e-14 in a cosine distance would be one of 1e-7 here, were it not relative
+    assert 0 < found.error < 1e-3 * found.angle
 
 
-@pytest.mark.parametrize("tile", [1, 3, 8])
-def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_counts(
-    tile, monkeypatch
-):
-    monkeypatch.setattr(infinite_network, "TILE", tile)
+def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_counts():
     x = samples(5, 4)
     x[3] = 4 * x[1]
     found = infinite.min_angle(x, depth=2, activation="relu")
@@ -205,47 +208,26 @@ def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_
     assert (found.i, found.j, found.degrees) == (0, 1, pytest.approx(90))
 
 
-@pytest.mark.parametrize("slope", [-1.0, None])
-@pytest.mark.parametrize("depth", [0, 1, 3])
-def test_opposite_samples_may_have_the_smallest_gradient_angle(slope, depth):
-    """The embeddings of an even activation cannot tell x from -x."""
-    x = samples(30, 5, seed=2, spread=1.0)
-    x[11] = -x[3] + 1e-3 * x[4]
-    flags = {"homogeneous": True, "negative_slope": slope}
-    absolute = activations.Activation("abs", lambda z: z.abs(), lambda z: z.sign(), **flags)
-    # quadrature at every row's norm, where the search takes one
-    assert_brute_force(x, depth, absolute, rel=1e-12 if slope else 1e-8)
-
-
-SCALES = [1e-8, 1.0, 1e4, 1e60]
-ERRORS = [
-    *itertools.product(["relu"], SCALES, [1e-12]),
-    *itertools.product(["erf"], SCALES, [2e-11]),
-]
+ERRORS = [*itertools.product(["erf"], [1e-8, 1.0, 1e4, 1e60], [2e-11])]
+ERRORS += itertools.product(["relu"], [1e-8, 1.0, 1e4, 1e60], [1e-12])
 ERRORS += [("tanh", 1.0, 1e-10), ("tanh", 1e3, 1e-3)]
 ERRORS += [("gelu", 1e2, 1e-10), ("gelu", 1e4, 1e-3), ("gelu", 1e8, 1e-3)]
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(("name", "scale", "error"), ERRORS)
-def test_errors_of_the_smallest_angle_hold_at_any_scale(name, scale, error):
-    """Those of closed forms, for other norms and two layers, are of rounding alone."""
-    x, depth = np.random.default_rng(0).standard_normal((5, 6)), 2
-    if name in ("tanh", "gelu"):
-        x, depth = x[:3] / np.linalg.norm(x[:3], axis=1)[:, None], 1
-    x *= scale
+def test_errors_of_smallest_angles_hold(name, scale, error):
+    """Those of closed forms are rounding at any scale."""
+    x = np.random.default_rng(0).standard_normal((5, 6))
+    depth, x = (2, scale * x) if name in LAYERS else (1, scale * with_norms(x[:3], 0))
     with mpmath.workdps(150):
-        if name == "relu":
-            kernel = theorem_4_4(x, depth)
-        else:
-            kernel = plain_ntk(x, name) if depth == 1 else infinite_kernels(x, 2, LAYERS[name])[1]
-        angles = exact_degrees(kernel, len(x))
+        k = infinite_kernels(x, 2, LAYERS[name])[1] if name in LAYERS else plain_ntk(x, name)
+        angles = exact_degrees(k, len(x))
     found = infinite.min_angle(x, depth=depth, activation=name)
-    i, j = np.triu_indices(len(x), 1)
-    bound = math.degrees(found.error)
-    assert abs(found.degrees - angles[i, j].min()) <= bound < error
+    smallest, bound = angles[np.triu_indices(len(x), 1)].min(), math.degrees(found.error)
+    assert abs(found.degrees - smallest) <= bound < error
     assert found.i < found.j
-    assert angles[found.i, found.j] <= angles[i, j].min() + 2 * bound
+    assert angles[found.i, found.j] <= smallest + 2 * bound
 
 
 @pytest.mark.parametrize(

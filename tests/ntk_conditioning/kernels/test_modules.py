@@ -1,25 +1,27 @@
-"""The kernel of any module is the product of its Jacobians, whatever its layers and the memory."""
+"""Kernels of modules, and products with them, are those of their Jacobians."""
 
-from functools import partial
-
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.linalg import aslinearoperator, eigsh
+from scipy.stats import norm
 from torch import nn
-from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
-from ntk_conditioning import ntk
-from ntk_conditioning.kernels import empirical
+from ntk_conditioning import condition, ntk, ntk_operator
+from ntk_conditioning.kernels import empirical, infinite
+from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
 from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
     LAYERS,
     USES,
     OfFunction,
+    assert_products,
     assert_right,
     jacobian,
     kernel,
+    slow,
     vision_transformer,
 )
 
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("double")
 
 
 def assert_is_product_of_jacobians(
-    model, x, x2=None, *, outputs=OUTPUTS, memories=(None, 200_000), names=None, **options
+    model, x, x2=None, *, outputs=("sum",), memories=(None,), tile=None, names=None, selected=None
 ):
     x2 = x2 or tuple(t[:3].flip(0) for t in x)
     j, j2 = jacobian(model, x, names), jacobian(model, x2, names)
@@ -40,20 +42,38 @@ def assert_is_product_of_jacobians(
         if output == 1 and j.shape[1] == 1:
             continue
         expected, between = kernel(j, j, output), kernel(j, j2, output)
+        options = {"outputs": output, "parameters": selected}
         for memory in memories:
-            k = ntk(model, x, outputs=output, memory=memory, **options)
+            k = ntk(model, x, memory=memory, tile=tile, **options)
             assert torch.equal(k, k.T)
             assert (k - expected).abs().max() <= REL * expected.abs().max()
-            k = ntk(model, x, x2, outputs=output, memory=memory, **options)
-            assert (k - between).abs().max() <= REL * expected.abs().max()
+            k2 = ntk(model, x, x2, memory=memory, tile=tile, **options)
+            assert (k2 - between).abs().max() <= REL * expected.abs().max()
+        assert_products(ntk_operator(model, x, batch=4, **options), k)
 
 
-@pytest.mark.parametrize("networks", LAYERS + USES)
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("networks", [*LAYERS, *USES, slow])
 def test_layers_and_uses_of_weights(networks, caplog):
     for name, model, x in networks():
         outputs = ["full"] if networks in LAYERS else OUTPUTS
-        assert_is_product_of_jacobians(model, x, outputs=outputs)
-        assert not caplog.records, name  # nothing is slow
+        assert_is_product_of_jacobians(model, x, outputs=outputs, memories=[None, 200_000])
+        assert name in caplog.text if networks is slow else not caplog.records, name
+        assert all("samples are differentiated one by one, wh" in line for line in caplog.messages)
+        caplog.clear()
+
+
+def test_branches_that_depend_on_a_sample_are_taken_in_batches_of_one(caplog):
+    """The outputs of others would depend on the first's branch."""
+
+    def by_branch(m, x):
+        return m.a(x) if float(x[0, 0]) > 0 else m.b(torch.tanh(x))
+
+    model, x = OfFunction(by_branch, a=nn.Linear(3, 2), b=nn.Linear(3, 2)), torch.rand(20, 3) + 0.1
+    x[-1] *= -1
+    assert_right(ntk(model, x, memory=1), model, x)
+    (line,) = caplog.messages
+    assert "control" in line
 
 
 @given(
@@ -83,7 +103,7 @@ def test_any_network_in_panels_of_any_size(widths, kind, n, n2, memory, tile, ou
 
 
 @pytest.mark.parametrize(
-    ("selection", "names"),
+    ("selected", "names"),
     [
         ("head.*", ["head.weight", "head.bias"]),
         (["token", "mlp.*", "!*.bias"], ["token", "mlp.0.weight", "mlp.1.weight", "mlp.3.weight"]),
@@ -91,95 +111,17 @@ def test_any_network_in_panels_of_any_size(widths, kind, n, n2, memory, tile, ou
         ("attention.in_proj_weight", ["attention.in_proj_weight"]),
     ],
 )
-def test_parameters_are_selected_by_names_patterns_and_tests(selection, names):
+def test_parameters_are_selected_by_names_patterns_and_tests(selected, names):
     model, x = vision_transformer(), (torch.randn(3, 3, 8, 8),)
-    assert_is_product_of_jacobians(
-        model, x, outputs=["sum"], memories=[None], parameters=selection, names=names
-    )
-
-
-class Sign(torch.autograd.Function):
-    """A function that `torch.func` does not know."""
-
-    forward = staticmethod(lambda context, w: w.sign())
-    backward = staticmethod(lambda context, delta: delta)
-
-
-def by_branch(m, x):
-    return m.a(x) if float(x[0, 0]) > 0 else m.b(torch.tanh(x))
-
-
-#: By what the log says.
-SLOW = {
-    "autograd.Function": OfFunction(
-        lambda m, x: functional.linear(m.a(x), Sign.apply(m.w)),
-        a=nn.Linear(3, 4),
-        w=torch.randn(2, 4),
-    ),
-    "control": OfFunction(by_branch, a=nn.Linear(3, 2), b=nn.Linear(3, 2)),
-    "gru": OfFunction(
-        lambda m, x: m.gru(x[:, None].expand(-1, 5, 3))[0][:, -1],
-        gru=nn.GRU(3, 4, batch_first=True),
-    ),
-}
-
-
-@pytest.mark.parametrize("reason", SLOW)
-def test_what_vmap_cannot_is_differentiated_sample_by_sample_and_the_log_says_so(reason, caplog):
-    model, x = SLOW[reason].double(), torch.rand(20, 3) + 0.1
-    x[-1] *= -1
-    # batches of one sample each: the outputs of others would depend on the first's branch
-    assert_right(ntk(model, x, memory=1), model, x)
-    (line,) = caplog.messages
-    assert "one by one" in line
-    assert reason in line
-
-
-def layers(inputs=3):
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(inputs, 4), nn.Tanh(), nn.Linear(4, 2))
-
-
-def embedded(embedding=nn.Embedding, **options):
-    """Return a network of tokens, with the same weights whatever the options are."""
-    torch.manual_seed(0)
-    first = embedding(5, 3, **options)
-    return nn.Sequential(first, nn.Flatten(), layers(6 if embedding is nn.Embedding else 3))
-
-
-def checkpointed(m, x):
-    return checkpoint(m.layers[1:], m.layers[0](x), use_reentrant=False)
-
-
-X = torch.linspace(-1, 1, 15, dtype=torch.float64).view(5, 3).sin()
-TOKENS = torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
-SUMS, MEANS = (partial(embedded, nn.EmbeddingBag, mode=mode) for mode in ("sum", "mean"))
-HYPOTENUSE = OfFunction(lambda m, x: torch.hypot(x, m.t), t=torch.tensor(3.0, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(
-    ("model", "plain", "x"),
-    [
-        (SUMS, SUMS, TOKENS),
-        (MEANS, MEANS, TOKENS),
-        (partial(SUMS, sparse=True), SUMS, TOKENS),
-        (partial(MEANS, sparse=True), MEANS, TOKENS),
-        (partial(embedded, sparse=True), embedded, TOKENS),
-        (lambda: HYPOTENUSE, lambda: HYPOTENUSE, torch.tensor([[4.0], [0.0]]).double()),
-        (lambda: OfFunction(checkpointed, layers=layers()), layers, X),
-        (lambda: torch.jit.script(layers()), layers, X),
-        (lambda: torch.jit.trace(layers(), X[:2]), layers, X),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_modules_of_other_kinds_have_the_kernel_of_plain_ones(model, plain, x):
-    assert_right(ntk(model(), x, outputs="full"), plain(), x, outputs="full")
+    assert_is_product_of_jacobians(model, x, selected=selected, names=names)
 
 
 def test_autocast_does_not_reach_the_kernel():
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(5, 3)
     with torch.autocast("cpu", torch.bfloat16):
-        k = ntk(layers().float(), X.float(), outputs="full")
-    assert_right(k, layers(), X, outputs="full", rel=1e-5)  # of float32
+        k = ntk(model.float(), x.float(), outputs="full")
+    # float32
+    assert_right(k, model.double(), x.float().double(), outputs="full", rel=1e-5)
 
 
 @pytest.mark.parametrize("places", [1, 2, 7])
@@ -191,17 +133,7 @@ def test_other_samples_may_have_another_number_of_positions(places):
         o=nn.Linear(30, 1),
     )
     x, x2 = torch.randn(3, 4, 3), torch.randn(2, places, 3)
-    assert_is_product_of_jacobians(model, (x,), (x2,), outputs=["sum"], memories=[None])
-
-
-def test_what_torch_func_differentiates_wrongly_is_differentiated_alone():
-    solved = OfFunction(lambda m, x: torch.linalg.solve(m.w, x.T).T, w=torch.eye(4) + 0.1)
-    distances = OfFunction(lambda m, x: torch.cdist(x, m.centres), centres=torch.randn(3, 4))
-    mapped = OfFunction(lambda m, x: torch.vmap(lambda z: m.o(z).tanh())(x), o=nn.Linear(4, 1))
-    listed = OfFunction(lambda m, x: functional.bilinear(x, x, m.all[0]), w=torch.randn(2, 4, 4))
-    listed.all = [listed.w]  # where torch.func does not replace it
-    for model in (solved, distances, mapped, listed):
-        assert_is_product_of_jacobians(model, (torch.randn(5, 4),), memories=[None])
+    assert_is_product_of_jacobians(model, (x,), (x2,))
 
 
 def test_a_deep_network_that_stretches_rounding_mixes_no_samples():
@@ -226,3 +158,77 @@ def test_an_mlp_takes_its_fast_path():
     mlp, x, x2 = network(4, depth=2), inputs(7, 4), inputs(3, 4, seed=2)
     assert torch.equal(ntk(mlp, x), empirical.ntk(mlp, x))
     assert torch.equal(ntk(mlp, x, x2, tile=2), empirical.ntk(mlp, x, x2, tile=2))
+
+
+def test_one_of_several_results_is_picked_and_some_parameters_are_selected():
+    """Of a dictionary, as models of language return it."""
+    x, parts = torch.randn(6, 8), {"body": nn.Linear(8, 4), "head": nn.Linear(4, 3)}
+    model = OfFunction(lambda m, x: {"logits": m.head(m.body(x).tanh()), "input": x}, **parts)
+    only_logits = OfFunction(lambda m, x: m.model(x)["logits"], model=model)
+    k = ntk_operator(model, x, output="logits", parameters="head.*")
+    assert_products(k, ntk(only_logits, x, parameters="model.head.*"))
+
+
+def test_solvers_of_scipy_and_torch_take_an_operator():
+    mlp, x = network(5), inputs(40, 5)
+    largest = torch.linalg.eigvalsh(ntk(mlp, x))[-1]
+    k = ntk_operator(mlp, x)
+    assert eigsh(k, k=1, return_eigenvectors=False) == pytest.approx(largest.item(), rel=1e-10)
+    found, _ = torch.lobpcg(k.as_tensor(), X=torch.randn(40, 1))
+    assert found.item() == pytest.approx(largest.item(), rel=1e-6)
+
+
+def test_modules_without_forward_mode_are_differentiated_twice_backward(monkeypatch):
+    def without(*_):
+        raise NotImplementedError("no forward mode")
+
+    model, x = nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 1)), torch.randn(9, 5)
+    monkeypatch.setattr("ntk_conditioning.kernels.operator.jvp", without)
+    assert_products(ntk_operator(model, x), ntk(model, x))
+
+
+def dense(k):
+    operator = aslinearoperator(k)
+    operator.trace = k.trace
+    return operator
+
+
+def test_bounds_hold_in_all_of_100_seeds_and_intervals_cover_in_95():
+    x = np.random.default_rng(1).standard_normal((120, 20))
+    k = infinite.ntk(x, depth=3, activation="relu")
+    eigenvalues = np.linalg.eigvalsh(k)
+    frobenius, kappa = np.linalg.norm(k), eigenvalues[-1] / eigenvalues[0]
+    covered = shares = 0.0
+    for seed in range(100):
+        found = condition_operator(dense(k), probes=6, steps=16, seed=seed)
+        top = found.lambda_max * (1 + 1e-12)
+        assert found.lambda_max <= eigenvalues[-1] * (1 + 1e-12) <= top + found.lambda_max_error
+        assert found.kappa_bound <= kappa
+        covered += found.frobenius[1] <= frobenius <= found.frobenius[2]
+        bumps = norm.pdf(found.log10_lambda[:, None], np.log10(eigenvalues), SMOOTHING).mean(1)
+        inside = (found.density[:, 1] <= bumps) & (bumps <= found.density[:, 2])
+        shares += inside[bumps > 1e-3].mean()
+    assert covered >= 95
+    assert shares >= 95
+
+
+def test_the_largest_eigenvalue_is_known_up_to_the_residual_of_its_vector():
+    """After one step, of two eigenvalues 2 and 1, that is √((2 - λ)(λ - 1))."""
+    found = condition_operator(dense(np.diag([2.0, 1.0])), probes=2, steps=1)
+    square = (2 - found.lambda_max) * (found.lambda_max - 1)
+    assert found.lambda_max_error == pytest.approx(square**0.5, rel=1e-9)
+
+
+def test_an_operator_has_a_bound_on_kappa_and_the_same_bytes_again():
+    mlp, x = network(20, depth=3, width=64), inputs(120, 20)
+    exact, found = condition(ntk(mlp, x)), condition(ntk_operator(mlp, x))
+    frobenius = np.linalg.norm(exact.eigenvalues)
+    participation = exact.eigenvalues.sum() ** 2 / frobenius**2
+    assert found.lambda_max <= exact.lambda_max * (1 + 1e-12)
+    assert exact.lambda_max <= found.lambda_max * (1 + 1e-12) + found.lambda_max_error
+    assert 1 < found.kappa_bound <= exact.kappa
+    assert found.frobenius[0] == pytest.approx(frobenius, rel=1e-3)
+    assert found.effective_rank[0] == pytest.approx(participation, rel=1e-2)
+    assert np.trapezoid(found.density[:, 0], found.log10_lambda) == pytest.approx(1, abs=1e-3)
+    assert repr(found).startswith("kappa is at least ")
+    assert np.array_equal(condition(ntk_operator(mlp, x)).density, found.density)

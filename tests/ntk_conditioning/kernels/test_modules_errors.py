@@ -1,18 +1,24 @@
-"""Modules without a kernel are refused in a line with the remedy, and nothing is left changed."""
+"""Modules without a kernel are refused in a line with the remedy, and nothing is left changed.
+
+A kernel is that of its samples, wherever a module has them on the way: right is the product of
+gradients of each sample alone.
+"""
 
 import random
 import re
-import resource
 from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from ntk_conditioning import ntk, ntk_operator
+from ntk_conditioning import condition, memory, ntk, ntk_operator
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.differentiated_modules import (
@@ -23,14 +29,22 @@ from ntk_conditioning.kernels.differentiated_modules import (
     ParametersError,
     TrainingModeError,
 )
-from tests.ntk_conditioning.gradients import network
-from tests.ntk_conditioning.kernels.networks_to_differentiate import OfFunction, vision_transformer
+from ntk_conditioning.spectra.condition_numbers import KernelError
+from tests.ntk_conditioning import gradients
+from tests.ntk_conditioning.kernels.networks_to_differentiate import (
+    OfFunction,
+    assert_right,
+    vision_transformer,
+)
 
+pytestmark = pytest.mark.usefixtures("double")
+
+MLP = gradients.network(3)
 X = torch.linspace(-1, 1, 12).view(4, 3)
-
-
 linear = partial(nn.Linear, 3, 2)
 CENTRED = OfFunction(lambda m, x: x - x.mean(0))
+REENTRANT = OfFunction(lambda m, x: checkpoint(m.l, x, use_reentrant=True), l=linear())
+NAMED = OfFunction(lambda m, x: {"logits": m.l(x)}, l=linear())
 LAZY = nn.Sequential(linear(), nn.LazyBatchNorm1d()).eval()
 FROZEN = linear().requires_grad_(False)
 NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=False)).eval()
@@ -66,68 +80,70 @@ def failing(error, at):
     return OfFunction(forward, layer=linear())
 
 
-@pytest.mark.parametrize(
-    ("model", "x", "options", "error", "words"),
-    [
-        (nn.Sequential(linear(), nn.BatchNorm1d(2)), X, {}, TrainingModeError, "1 .*eval()"),
-        (NO_STATISTICS, X, {}, TrainingModeError, "track_running_stats"),
-        (nn.Sequential(linear(), nn.Dropout()), X, {}, TrainingModeError, "1 .*eval()"),
-        (then(nn.functional.dropout), X, {}, TrainingModeError, "dropout"),
-        (LAZY, X, {}, ModuleError, "1 has no shape yet: call the module once"),
-        (nn.Sequential(nn.LazyLinear(4), nn.Tanh()), X, {}, ModuleError, "0 has no shape yet"),
-        (SHORTENED, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
-        (BAG, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
-        (linear().bfloat16(), X.bfloat16(), {}, ModuleError, "bfloat16"),
-        (IN_AUTOCAST, X, {}, ModuleError, "bfloat16.*leave autocast"),
-        *((drawing(f), X, {}, TrainingModeError, "draws random numbers") for f in DRAWING),
-        (nn.Sequential(linear(), CENTRED), X, {}, MixedSamplesError, "^1 mixes samples"),
-        (then(lambda y: y - y[-1:]), X, {}, MixedSamplesError, "mixes"),
-        (then(lambda y: y / y.abs().max()), X, {}, MixedSamplesError, "mixes"),
-        (then(lambda y: y / len(y)), X, {}, MixedSamplesError, "mixes"),
-        (then(lambda y: y * (1 + (len(y) > 3))), X, {}, MixedSamplesError, "mixes"),
-        (None, X, {}, ModuleError, "NoneType"),
-        (then(torch.detach), X, {}, OutputsError, "detach"),
-        (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
-        (linear(), X.to_sparse(), {}, InputsError, "to_dense"),
-        *((failing(e, X[0]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
-        *((failing(e, X[-1]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
-        (linear(), X, {"x2": X.double()}, InputsError, r"float64.*x.to\(torch.float32\)"),
-        (linear(), X, {"tile": -3}, InputsError, "tile=-3"),
-        (linear(), X, {"parameters": []}, ParametersError, "at least one"),
-        (linear(), X, {"outputs": True}, OutputsError, "index below 2"),
-        (linear(), X.long(), {}, InputsError, r"no embedding.*x.to\(torch.float32\)"),
-        (linear(), X.double(), {}, InputsError, r"float64.*x.to\(torch.float32\)"),
-        (linear(), X[:, :2], {}, InputsError, "shape"),
-        (linear(), X[:0], {}, InputsError, "at least one"),
-        (linear(), (X, X[:2]), {}, InputsError, "4, 2 samples"),
-        (linear(), X.to("meta"), {}, InputsError, "device="),
-        (linear(), X, {"device": "cuda"}, InputsError, "model.to"),
-        (FROZEN, X, {}, ParametersError, "requires_grad_"),
-        (linear(), X, {"parameters": "wieght"}, ParametersError, "did you mean 'weight'"),
-        (linear(), X, {"parameters": lambda name, p: False}, ParametersError, "no trainable"),
-        (linear(), X, {"parameters": ["!*"]}, ParametersError, "leave no"),
-        (linear(), X, {"outputs": "all"}, OutputsError, "mean_of_kernels"),
-        (then(lambda y: (y, y)), X, {}, OutputsError, "wrap"),
-        (then(lambda y: y.view(-1, 2, 1)), X, {}, OutputsError, "flatten"),
-        (then(torch.mean), X, {}, OutputsError, "shape"),
-        (network(3), X.double(), {"parameters": "W"}, ParametersError, "leave out"),
-        (network(3), X.double(), {"outputs": 1}, OutputsError, "index below 1"),
-    ],
-)
-def test_mistakes_are_told_in_a_line(model, x, options, error, words):
-    with pytest.raises(error) as caught:
-        ntk(model, x, **options)
-    assert re.search(words, str(caught.value))
-    assert "\n" not in str(caught.value)
+BOTH = [
+    (nn.Sequential(linear(), nn.BatchNorm1d(2)), X, {}, TrainingModeError, "1 .*eval()"),
+    (NO_STATISTICS, X, {}, TrainingModeError, "track_running_stats"),
+    (nn.Sequential(linear(), nn.Dropout()), X, {}, TrainingModeError, "1 .*eval()"),
+    (then(nn.functional.dropout), X, {}, TrainingModeError, "dropout"),
+    (LAZY, X, {}, ModuleError, "1 has no shape yet: call the module once"),
+    (nn.Sequential(nn.LazyLinear(4), nn.Tanh()), X, {}, ModuleError, "0 has no shape yet"),
+    (SHORTENED, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
+    (BAG, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
+    (linear().bfloat16(), X.bfloat16(), {}, ModuleError, "bfloat16"),
+    (IN_AUTOCAST, X, {}, ModuleError, "bfloat16.*leave autocast"),
+    *((drawing(f), X, {}, TrainingModeError, "draws random numbers") for f in DRAWING),
+    (nn.Sequential(linear(), CENTRED), X, {}, MixedSamplesError, "^1 mixes samples"),
+    (then(lambda y: y - y[-1:]), X, {}, MixedSamplesError, "mixes"),
+    (then(lambda y: y / y.abs().max()), X, {}, MixedSamplesError, "mixes"),
+    (then(lambda y: y / len(y)), X, {}, MixedSamplesError, "mixes"),
+    (then(lambda y: y * (1 + (len(y) > 3))), X, {}, MixedSamplesError, "mixes"),
+    (nn.Sequential(linear(), nn.Softmax(1)), X, {}, OutputsError, "sum .*mean_of_kernels"),
+    (nn.Sequential(nn.Identity(), REENTRANT), X, {}, ModuleError, "use_reentrant=False"),
+    (nn.Sequential(nn.Linear(3, 3), REENTRANT), X, {}, ModuleError, "use_reentrant=False"),
+    (None, X, {}, ModuleError, "NoneType"),
+    (then(torch.detach), X, {}, OutputsError, "detach"),
+    (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
+    (linear(), X.to_sparse(), {}, InputsError, "to_dense"),
+    *((failing(e, X[0]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
+    *((failing(e, X[-1]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
+    (linear(), X, {"parameters": []}, ParametersError, "at least one"),
+    (linear(), X, {"outputs": True}, OutputsError, "index below 2"),
+    (linear(), X.long(), {}, InputsError, r"no embedding.*x.to\(torch.float32\)"),
+    (linear(), X.double(), {}, InputsError, r"float64.*x.to\(torch.float32\)"),
+    (linear(), X[:, :2], {}, InputsError, "shape"),
+    (linear(), X[:0], {}, InputsError, "at least one"),
+    (linear(), (X, X[:2]), {}, InputsError, "4, 2 samples"),
+    (FROZEN, X, {}, ParametersError, "requires_grad_"),
+    (linear(), X, {"parameters": "wieght"}, ParametersError, "did you mean 'weight'"),
+    (linear(), X, {"parameters": lambda name, p: False}, ParametersError, "no trainable"),
+    (linear(), X, {"parameters": ["!*"]}, ParametersError, "leave no"),
+    (linear(), X, {"outputs": "all"}, OutputsError, "mean_of_kernels"),
+    (then(lambda y: (y, y)), X, {}, OutputsError, "wrap"),
+    (then(lambda y: y.view(-1, 2, 1)), X, {}, OutputsError, "flatten"),
+    (then(torch.mean), X, {}, OutputsError, "shape"),
+    (MLP, X.double(), {"outputs": 1}, OutputsError, "index below 1"),
+]
 
 
 @pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
-@pytest.mark.parametrize("first", [nn.Identity(), nn.Linear(3, 3)])
-@pytest.mark.parametrize("kernel", [ntk, ntk_operator])
-def test_checkpoints_that_lose_gradients_are_refused(kernel, first):
-    again = OfFunction(lambda m, x: checkpoint(m.layer, x, use_reentrant=True), layer=linear())
-    with pytest.raises(ModuleError, match="use_reentrant=False"):
-        kernel(nn.Sequential(first, again), X)
+@pytest.mark.parametrize(
+    ("kernel", "model", "x", "options", "error", "words"),
+    [
+        *((kernel, *mistake) for kernel in (ntk, ntk_operator) for mistake in BOTH),
+        (ntk, linear(), X, {"x2": X.double()}, InputsError, r"float64.*x.to\(torch.float32\)"),
+        (ntk, linear(), X, {"tile": -3}, InputsError, "tile=-3"),
+        (ntk, linear(), X.to("meta"), {}, InputsError, "device="),
+        (ntk, linear(), X, {"device": "cuda"}, InputsError, "model.to"),
+        (ntk, MLP, X.double(), {"parameters": "W"}, ParametersError, "leave out"),
+        (ntk_operator, linear(), X, {"batch": 0}, InputsError, "batch=0 is no whole number above"),
+        (ntk_operator, NAMED, X, {"output": "loss"}, OutputsError, "a dict without 'loss'"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(kernel, model, x, options, error, words):
+    with pytest.raises(error) as caught:
+        kernel(model, x, **options)
+    assert re.search(words, str(caught.value))
+    assert "\n" not in str(caught.value)
 
 
 def counting(m, x):
@@ -136,6 +152,7 @@ def counting(m, x):
     return x.mul_(2.0)
 
 
+@pytest.mark.parametrize("kernel", [ntk, lambda m, x: ntk_operator(m, x) @ torch.ones(4)])
 @pytest.mark.parametrize(
     ("last", "call"),
     [
@@ -145,14 +162,14 @@ def counting(m, x):
     ],
     ids=["right", "mixing", "drawing"],
 )
-def test_module_inputs_and_random_numbers_are_left_as_they_were(last, call):
+def test_module_inputs_and_random_numbers_are_left_as_they_were(kernel, last, call):
     model = nn.Sequential(OfFunction(counting), linear(), nn.BatchNorm1d(2), last).eval()
     for name in ("calls", "again"):
         model[0].register_buffer(name, torch.zeros(()))
     model[0].train()
     model[1].bias.requires_grad_(False)
     model[1].weight.grad = torch.ones(2, 3)
-    x = X.clone()
+    x = X.double()
 
     def state():
         tensors = x, torch.get_rng_state(), model[1].weight.grad, *model.state_dict().values()
@@ -162,7 +179,7 @@ def test_module_inputs_and_random_numbers_are_left_as_they_were(last, call):
 
     before = state()
     with call:
-        ntk(model, x)
+        kernel(model, x)
     assert state() == before
 
 
@@ -175,30 +192,134 @@ def test_a_caller_without_gradients_gets_the_same_kernel():
         assert torch.equal(ntk(model, x.clone()), k)
 
 
-@pytest.fixture
-def a_terabyte():
-    """Allow no more, also on machines that promise more memory than they have."""
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (10**12, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
+MILLION = torch.zeros(1, 3).double().expand(10**6, 3)
+WIDE = OfFunction(lambda m, x: (x @ m.w).expand(-1, 10**6), w=torch.ones(3, 1).double())
 
 
-MILLION = torch.zeros(1, 3).expand(10**6, 3)
-WIDE = OfFunction(lambda m, x: (x @ m.w).expand(-1, 10**6), w=torch.ones(3, 1))
-
-
-@pytest.mark.usefixtures("a_terabyte")
 @pytest.mark.parametrize(
     "call",
     [
         lambda: ntk(nn.Linear(3, 1), MILLION),
         lambda: ntk(nn.Linear(3, 1), MILLION, MILLION),
         lambda: ntk(WIDE, MILLION[:64], outputs="full"),
-        lambda: ntk(network(3), MILLION.double()),
+        lambda: ntk(MLP, MILLION),
         lambda: infinite.ntk(MILLION + 1, depth=1, activation="relu"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_what_it_needs(call):
+def test_what_does_not_fit_is_refused_with_what_it_needs(call, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**12)
     with pytest.raises(UserError, match=r"\A[^\n]*\d[^\n]*(B|bytes)\b[^\n]*\Z"):
         call()
+
+
+def test_a_sample_that_the_module_does_not_take_is_told_in_a_line():
+    model, tokens = nn.Sequential(nn.Embedding(5, 3), nn.Flatten()), torch.zeros(100, 2).long()
+    tokens[77, 1] = 5
+    k = ntk_operator(model, tokens)
+    with pytest.raises(InputsError, match=r"shape \(100, 2\): IndexError: index out of range"):
+        k @ torch.ones(100)
+
+
+@pytest.mark.parametrize(("entry", "words"), [(0.0, "the kernel is zero"), (np.nan, "not finite")])
+def test_kernels_without_a_spectrum_are_refused_in_a_line(entry, words):
+    k = ntk_operator(nn.Linear(3, 1, bias=False), torch.full((4, 3), entry))
+    with pytest.raises(KernelError, match=words):
+        condition(k)
+
+
+def moved(layer, h, i):
+    """Return a layer of the rows in another order, which are put back."""
+    return layer(h[i])[i.argsort()]
+
+
+def extremes_swapped(layer, h):
+    i = torch.arange(len(h))
+    low, high = h[:, 0].argmin(), h[:, 0].argmax()
+    i[low], i[high] = high, low
+    return moved(layer, h, i)
+
+
+def masked(layer, h):
+    mask = h[:, 0] > 0.3
+    made = layer(h)
+    return torch.zeros_like(made).masked_scatter(mask[:, None], layer(h[mask]))
+
+
+MOVING = {
+    "sorted": lambda layer, h: moved(layer, h, h[:, 0].argsort()),
+    "extremes swapped": extremes_swapped,
+    "flagged first": lambda layer, h: moved(layer, h, (h[:, 0] < 0.8).int().argsort(stable=True)),
+    "from a list": lambda layer, h: moved(layer, h, torch.tensor(np.argsort(h[:, 0].tolist()))),
+    "masked": masked,
+    "padded": lambda layer, h: layer(functional.pad(h, (0, 0, 0, -len(h) % 4)))[: len(h)],
+    "halves exchanged": lambda layer, h: layer(h.roll(len(h) // 2, 0)).roll(-(len(h) // 2), 0),
+    "as it is": lambda layer, h: layer(h),
+}
+
+
+#: Whose outputs are other ones among other samples, or at another place.
+MIXING = {
+    "not put back": lambda layer, h: layer(h[h[:, 0].argsort()]),
+    "by the largest": lambda layer, h: layer(h) + functional.relu(h.max(0).values - 2).mean(),
+    "by the place": lambda layer, h: layer(h) * (1 + (torch.arange(len(h))[:, None] > 50)),
+}
+
+
+def network(*kinds):
+    def forward(m, x):
+        for k, kind in enumerate(kinds):
+            x = (MOVING | MIXING)[kind](m.get_submodule(f"l{k}"), x).tanh()
+        return x[:, :2]
+
+    return OfFunction(forward, **{f"l{k}": nn.Linear(3, 3) for k in range(len(kinds))})
+
+
+@pytest.mark.parametrize("kind", MOVING | MIXING)
+def test_samples_may_be_moved_on_the_way_and_those_that_depend_on_others_are_refused(kind):
+    model, x = network(kind), torch.randn(150, 3).clamp(max=0.7)
+    x[130] = 2.5  # in the third batch: sorted last, flagged and large
+    if kind in ("not put back", "by the largest"):
+        with pytest.raises(MixedSamplesError, match="place in the batch"):
+            ntk(model, x)
+    else:  # "by the place" is beyond the samples that are compared
+        assert_right(ntk(model, x), model, x)
+
+
+@given(
+    kinds=st.lists(st.sampled_from(sorted(MOVING | MIXING)), min_size=1, max_size=3),
+    n=st.integers(1, 12),
+    seed=st.integers(0, 99),
+    outputs=st.sampled_from(["sum", "full"]),
+    limit=st.sampled_from([None, 6_000]),
+)
+@settings(max_examples=200)
+def test_no_module_has_a_wrong_kernel(kinds, n, seed, outputs, limit):
+    torch.manual_seed(seed)
+    model, x = network(*kinds), torch.randn(n, 3)
+    try:
+        k = ntk(model, x, outputs=outputs, memory=limit)
+    except MixedSamplesError:
+        assert {*kinds} & {*MIXING}
+        return
+    assert_right(k, model, x, outputs=outputs, rel=1e-10)
+
+
+def test_a_kernel_has_the_lowest_precision_on_the_way():
+    body, x = vision_transformer().float(), torch.randn(6, 3, 8, 8).float()
+    model = OfFunction(lambda m, x: m.body(x).double(), body=body)
+    k = ntk(model, x)
+    assert k.dtype == torch.float32
+    assert condition(k).reduced_precision
+    # Sums of some thousand products, each with a rounding of 6e-8.
+    assert_right(k, body.double(), x.double(), rel=1e-5)
+
+
+def test_outputs_with_a_constant_sum_have_no_kernel_of_their_sum(caplog):
+    x = torch.randn(6, 3)
+    for last in (nn.Softmax(1), nn.LayerNorm(5, elementwise_affine=False)):
+        model = nn.Sequential(nn.Linear(3, 5), last)
+        with pytest.raises(OutputsError, match="mean_of_kernels"):
+            ntk(model, x)
+        k = ntk(model, x, outputs="mean_of_kernels")
+        assert_right(k, model, x, outputs="mean_of_kernels")
+    assert not caplog.records  # nothing is slow

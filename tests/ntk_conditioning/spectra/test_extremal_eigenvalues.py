@@ -12,13 +12,9 @@ from ntk_conditioning.kernels import empirical
 from ntk_conditioning.spectra import condition_numbers as spectra
 from ntk_conditioning.spectra import extremal_eigenvalues
 from ntk_conditioning.spectra.condition_numbers import EPS, KernelError, conditioning
-from ntk_conditioning.spectra.extremal_eigenvalues import DeviceMatrix, extreme_conditioning
+from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.references import exact_extremes, kernel
-
-
-def normal(*shape):
-    return np.random.default_rng(2).standard_normal(shape)
 
 
 def network_kernel(n, d, *, dtype=torch.float64, width=64, **options):
@@ -27,9 +23,14 @@ def network_kernel(n, d, *, dtype=torch.float64, width=64, **options):
     return empirical.ntk(mlp, inputs(n, d).to(dtype)).numpy()
 
 
-def on_torch(k, *, entry_error=0.0):
-    """Return what the code for GPUs computes, here on the processor."""
-    return extremal_eigenvalues._condition(DeviceMatrix(torch.from_numpy(k)), entry_error)
+class OnDevice(torch.Tensor):
+    """A tensor for which the code for GPUs is used, here on the processor."""
+
+    device = torch.device("cuda")
+
+
+def on_torch(k, **options):
+    return extreme_conditioning(torch.from_numpy(k).as_subclass(OnDevice), **options)
 
 
 BOTH = pytest.mark.parametrize("condition", [extreme_conditioning, on_torch])
@@ -129,7 +130,7 @@ def test_bounds_contain_errors_that_were_seen(k, entry_error, largest, smallest,
 
 
 def of_rank(n, rank):
-    factor = normal(n, rank)
+    factor = np.random.default_rng(2).standard_normal((n, rank))
     return factor @ factor.T
 
 
