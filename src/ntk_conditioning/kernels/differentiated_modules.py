@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,12 @@ DRAWS = (
     "the module draws random numbers, as dropout and stochastic depth do while training; call "
     "model.eval() or draw them before"
 )
-#: How torch warns of a reentrant checkpoint, whose parameters get no gradients then.
+#: Torch's warning at a reentrant checkpoint, whose parameters then get no gradients.
 NO_GRADIENTS = "None of the inputs have requires_grad"
 _BATCH_NORMS = nn.modules.batchnorm._BatchNorm
 _DROPOUTS = nn.modules.dropout._DropoutNd
 _EMBEDDINGS = nn.Embedding | nn.EmbeddingBag
+_LOCK = RLock()
 
 
 class ModuleError(UserError):
@@ -81,9 +83,9 @@ class DifferentiatedModule:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", NO_GRADIENTS)
                 returned = self.model(*(t.clone() for t in inputs))
-        except (UserError, MemoryError):
-            raise
         except Exception as error:
+            if isinstance(error, UserError) or is_out_of_memory(error):
+                raise
             raise _explained(error, self, inputs) from error
         return as_matrix(first(self.model, returned), len(inputs[0]))
 
@@ -91,6 +93,11 @@ class DifferentiatedModule:
         """Return the outputs (n, c) with other values of parameters, for `torch.func`."""
         returned = functional_call(self.model, dict(parameters), inputs)
         return as_matrix(first(self.model, returned), len(inputs[0]))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether memory, of which torch has a plain error on a CPU, was the reason."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "CPUAllocator" in str(error)
 
 
 def first(model: nn.Module, returned: Any) -> Any:
@@ -295,29 +302,33 @@ def tensors(value: Any) -> list[Tensor]:
 
 @contextmanager
 def computing(module: DifferentiatedModule) -> Iterator[None]:
-    """Let a module compute in its own precision, and leave it and random generators as they were.
+    """Let a module compute in its own precision, and leave it and torch's generators as they were.
 
-    Raises `TrainingModeError` if random numbers are drawn meanwhile.
+    Other threads wait: `torch.func` exchanges a module's parameters while it computes. Raises
+    `TrainingModeError` if random numbers are drawn meanwhile.
     """
-    buffers = [(layer._buffers, dict(layer._buffers)) for layer in module.model.modules()]
-    contents = [(b, b._version, b.detach().clone()) for b in module.model.buffers()]
-    drawn = random_state(module.device)
     with (
+        _LOCK,
         torch.inference_mode(False),
         torch.no_grad(),
         torch.autocast(module.device.type, enabled=False),
         torch.random.fork_rng([module.device] if module.device.type == "cuda" else []),
         full_precision(),
     ):
+        buffers = [(layer._buffers, dict(layer._buffers)) for layer in module.model.modules()]
+        contents = [(buffer, buffer.detach().clone()) for buffer in module.model.buffers()]
+        drawn = random_state(module.device)
         try:
             yield
             require_nothing_drawn(drawn, module.device)
         finally:
             for of_layer, before in buffers:
+                for name in set(of_layer.keys()) - before.keys():
+                    del of_layer[name]
                 for name, buffer in before.items():
                     of_layer[name] = buffer
-            for buffer, version, content in contents:
-                if buffer._version != version:
+            for buffer, content in contents:
+                if not torch.equal(buffer, content):
                     buffer.copy_(content)
 
 

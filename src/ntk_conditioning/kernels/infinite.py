@@ -106,8 +106,8 @@ def gradient_angles(
     >>> float(gradient_angles([[1.0, 0.0], [1.0, 1e-9]], depth=0, activation="relu")[0, 1])
     1e-09
     """
-    layer = InfiniteNetwork(x, x2, depth=depth, activation=activation)
-    return layer.matrix(lambda _rows, _columns, _w, e: angle_of(e))
+    network = InfiniteNetwork(x, x2, depth=depth, activation=activation)
+    return network.matrix(lambda _rows, _columns, _w, e: angle_of(e))
 
 
 def min_angle(

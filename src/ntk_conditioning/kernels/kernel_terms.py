@@ -2,7 +2,7 @@
 
 The gradient in the weight of a linear layer at s positions (the words of a sentence, say) is
 Σ_s d_s a_sᵀ, and kept as its factors: the inner product of two is Σ_st (a_s · a_t)(d_s · d_t).
-That in a convolution's kernel, a bias or a scale is kept as it is.
+That in the weight of a convolution, a bias or a scale is kept as it is.
 """
 
 from __future__ import annotations

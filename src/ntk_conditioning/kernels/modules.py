@@ -2,9 +2,10 @@
 
     K_ij = <∇f(x_i), ∇f(x_j)> = Σ_p <∂f(x_i)/∂p, ∂f(x_j)/∂p>,  p all parameters.
 
-First `traces.survey` runs the module on one sample and finds linear layers, whose gradients factor.
-Then `sample_gradients` computes gradients, for a panel of samples and a group of parameters at a
-time, and `kernel_terms` adds their inner products to a tile of the kernel.
+First `traces.survey` runs the module on one sample and finds linear layers, whose gradients factor;
+all others (of convolutions, norms, biases) are kept as they are. Then `sample_gradients` computes
+both, for a panel of samples and a group of parameters at a time, and `kernel_terms` adds their
+inner products to a tile of the kernel.
 """
 
 import logging
@@ -41,9 +42,9 @@ _log = logging.getLogger(__name__)
 
 Outputs = Literal["sum", "mean_of_kernels", "full"] | int
 
-#: The least default of ``memory``, in bytes: 0.95 GB.
+#: Bytes that ``memory`` is by default, at least: 0.95 GB.
 LEAST_MEMORY = 95 * 10**7
-#: The least part of ``memory`` for forward and backward passes; gradients get the rest.
+#: The share of ``memory`` for forward and backward passes; gradients get the rest.
 PASS = 1 / 4
 #: Rows of a tile on a CPU, at least: fewer would make products slow.
 LEAST_HEIGHT = 64
@@ -82,7 +83,8 @@ def ntk(
     exactly symmetric without ``x2``. Use float64 (``model.double()``, ``x.double()``): of a kernel
     in float32, `condition` takes eigenvalues up to n · 1.2e-7 · λ_max for zero. It takes 8 n n2
     bytes in float64, c² times as many if "full". ``memory`` are the bytes for gradients and passes
-    beside it, by default half of the kernel, at least 0.95 GB. ``tile`` is the side of a tile.
+    beside it, by default half of the kernel, at least 0.95 GB (0.27 GB for an `MLP`); those of one
+    sample in one parameter may take more. ``tile`` is the side of a tile.
 
     Raises:
         ParametersError: if no parameter is selected.
@@ -103,6 +105,8 @@ def ntk(
     sets = [as_inputs(inputs, device, module.device) for inputs in (x, x2) if inputs is not None]
     if isinstance(model, MLP):  # which has a faster way
         combinations_of(outputs, 1)
+        if any(len(tensors) > 1 for tensors in sets):
+            raise InputsError("an MLP takes one tensor (n, d), not several")
         rows = [t.to(module.device) for (t,) in sets]
         _require_memory(len(rows[0]), len(rows[-1]), model.dtype, model.device)
         return empirical.ntk(model, *rows, tile=tile, memory=memory)
@@ -120,10 +124,11 @@ def _of_module(
 ) -> Tensor:
     """Return the kernel of a module between the first and last set of samples; see `ntk`."""
     pair = [t[[0, -1]].to(module.device) for t in sets[0]]  # on which gradients are checked
-    plan = survey(module, [t[:1] for t in pair])
-    outputs2 = module.outputs([t[:1].to(module.device) for t in sets[-1]]).shape[1]
-    if outputs2 != plan.outputs:
-        raise OutputsError(f"the module has {plan.outputs} outputs for x, {outputs2} for x2")
+    plans = [survey(module, [t[:1].to(module.device) for t in samples]) for samples in sets]
+    if plans[0].outputs != plans[-1].outputs:
+        counts = f"{plans[0].outputs} outputs for x, {plans[-1].outputs} for x2"
+        raise OutputsError(f"the module has {counts}")
+    plan = max(plans, key=lambda plan: plan.sample_bytes)  # samples of x2 may be longer
     full, n, n2 = outputs == "full", len(sets[0][0]), len(sets[-1][0])
     k = plan.outputs if full else 1
     _require_memory(n * k, n2 * k, plan.dtype, module.device)

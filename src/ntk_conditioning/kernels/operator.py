@@ -32,6 +32,7 @@ from ntk_conditioning.kernels.differentiated_modules import (
     as_inputs,
     computing,
     differentiated,
+    is_out_of_memory,
     require_unmixed,
 )
 from ntk_conditioning.kernels.modules import (
@@ -41,13 +42,13 @@ from ntk_conditioning.kernels.modules import (
     require_positive,
     require_varying_sum,
 )
-from ntk_conditioning.kernels.sample_gradients import autograd
+from ntk_conditioning.kernels.sample_gradients import TOLERANCE, VmapError, autograd
 from ntk_conditioning.kernels.traces import survey
 from ntk_conditioning.memory import GB
 from ntk_conditioning.networks.mlp import MLP
 
-#: Samples that go through the module at once by default: so many, if their passes take no more
-#: bytes than this.
+#: Samples that go through the module at once by default: so many, or fewer if their passes would
+#: take more bytes than this.
 BATCH, PASS_BYTES = 1024, 2**28
 #: Columns of a block that are multiplied together, and share forward passes.
 COLUMNS = 8
@@ -129,10 +130,10 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
             super().__init__(torch.empty(0, dtype=plan.precision).numpy().dtype, (n, n))
             _log.debug("%r", self)
             try:
-                self._product(alone.new_zeros(few * len(c), 1), c)
-            except (UserError, MemoryError, torch.OutOfMemoryError):
-                raise
+                self._check(min(2, few), c[:1])
             except Exception as error:
+                if isinstance(error, UserError) or is_out_of_memory(error):
+                    raise
                 self._one_by_one = True
                 what = "samples are differentiated one by one, which is slow: %s"
                 _log.warning(what, one_line(error))
@@ -143,17 +144,21 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
             return super().__matmul__(v)
         if v.ndim not in (1, 2) or len(v) != self.shape[0]:
             raise InputsError(f"a block of shape {tuple(v.shape)}; the kernel is {self.shape}")
-        columns = v.reshape(len(v), -1).to(self.device, self._combinations.dtype)
+        if v.is_complex():
+            raise InputsError("the kernel is real: multiply real and imaginary part")
+        dtype = self._combinations.dtype
+        columns = v.reshape(len(v), -1).to(self.device, dtype)
         with computing(self._module), sdpa_kernel(FORWARD_MODE):
             try:
                 parts = [self._times(few) for few in torch.split(columns, COLUMNS, dim=1)]
-            except (MemoryError, torch.OutOfMemoryError):
-                raise
-            except Exception:
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
                 for rows in spans(len(self._x[0]), self._batch):  # explains a module's error
                     self._module.outputs(self._samples(rows))
                 raise
-        return torch.cat(parts, dim=1).reshape(v.shape).to(v)
+        product = torch.cat(parts, dim=1).reshape(v.shape)
+        return product.to(v.device, v.dtype if v.is_floating_point() else dtype)
 
     def _matmat(self, v: Any) -> Any:
         return (self @ torch.from_numpy(np.ascontiguousarray(v))).numpy()
@@ -221,6 +226,15 @@ class NTKOperator(LinearOperator):  # type: ignore[misc]
             directional = vmap(self._directional, in_dims=(None, None, 0), out_dims=2)
             parts = [directional(rows, c, moved) for rows in spans(n, batch)]
         return torch.cat(parts).flatten(0, 1)
+
+    def _check(self, n: int, c: Tensor) -> None:
+        """Raise `VmapError` if a product at the first n samples is not that of autograd."""
+        v = torch.arange(1, n + 1, device=self.device)[:, None].to(c)
+        computed, gradients = self._product(v, c), torch.cat([*self._gradients(n, c)])
+        expected = gradients @ (gradients.T @ v)
+        off = TOLERANCE[self.tensor_dtype] * float(expected.nan_to_num().abs().max())
+        if not torch.allclose(computed, expected, rtol=0, atol=off, equal_nan=True):
+            raise VmapError("products differ from autograd's")
 
     def _gradients(self, n: int, c: Tensor) -> Iterator[Tensor]:
         """Yield the gradients (k, p) of each of the first samples, by autograd."""

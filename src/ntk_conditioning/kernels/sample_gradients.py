@@ -17,6 +17,7 @@ from ntk_conditioning.angles.pairs import spans
 from ntk_conditioning.errors import one_line
 from ntk_conditioning.kernels.differentiated_modules import (
     DifferentiatedModule,
+    is_out_of_memory,
     require_unmixed,
 )
 from ntk_conditioning.kernels.kernel_terms import Gradients
@@ -63,7 +64,7 @@ class SampleGradients:
             entries = k * parameter.numel()
             if use_vmap and name in plan.layers:
                 inputs, zeros = plan.layers[name]
-                # multiplications, for plain gradients with those that make them of factors
+                # multiplications with factors, and with plain gradients that are made of them
                 factors = pairs * len(zeros) * (inputs + rows * zeros.numel())
                 if factors < (pairs * rows + n * k * len(zeros)) * parameter.numel():
                     entries = inputs + k * zeros.numel()
@@ -129,9 +130,9 @@ class SampleGradients:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that an operation is slow
                 return self._by_vmap(names, samples, traces)
-        except (MemoryError, torch.OutOfMemoryError):  # autograd would run out of memory, too
-            raise
         except Exception as error:
+            if is_out_of_memory(error):  # autograd would run out of it, too
+                raise
             last = f"{traces[-1].last}: " if traces else ""
             raise VmapError(last + one_line(error).partition(". ")[0]) from error
 
@@ -161,7 +162,9 @@ class SampleGradients:
 
         outputs, gradients, inputs = vmap(of_sample)(*(t.clone() for t in samples))
         terms: dict[str, tuple[Tensor, ...]] = {}
-        for name in sorted(names, key=inputs.__contains__):  # longest sums on the smallest total
+        for name in sorted(
+            names, key=inputs.__contains__
+        ):  # the longest sums first, to a small total
             d = gradients[name].to(self._plan.dtype)
             if name in inputs:  # an embedding's are row numbers
                 a = inputs[name]
@@ -191,7 +194,7 @@ class SampleGradients:
         parts: dict[str, list[Tensor]] = {}
         for names in self.groups(memory // len(pair[0])):
             both = self._by_autograd(names, pair)[1], self._of_batch(names, pair)[1]
-            parts |= {name: [_inner_products(g, name) for g in both] for name in names}
+            parts |= {name: [self._inner_products(g, name) for g in both] for name in names}
         sizes = {name: float(part.nan_to_num().abs().max()) for name, (part, _) in parts.items()}
         rounding, wrong = 1e3 * self._plan.eps * max(sizes.values()), list[str]()
         for name, (expected, computed) in parts.items():
@@ -200,6 +203,14 @@ class SampleGradients:
                 wrong.append(name)
         if wrong:
             raise VmapError(f"gradients by {', '.join(wrong)} differ from autograd's")
+
+    def _inner_products(self, gradients: Gradients, name: str) -> Tensor:
+        """Return the inner products of all gradients by one parameter."""
+        term = gradients.terms[name]
+        n, k = term[0].shape[:2]
+        total = term[0].new_zeros(2 * [n * k if self.full else n])
+        Gradients({name: term}).add(total, gradients, full=self.full)
+        return total
 
 
 def autograd(
@@ -220,11 +231,3 @@ def autograd(
         for name, column in zip(names, zip(*rows, strict=True), strict=True)
     }
     return outputs.detach(), gradients
-
-
-def _inner_products(gradients: Gradients, name: str) -> Tensor:
-    """Return the inner products of all gradients by one parameter."""
-    term = gradients.terms[name]
-    total = term[0].new_zeros(2 * [term[0].shape[0] * term[0].shape[1]])
-    Gradients({name: term}).add(total, gradients, full=True)
-    return total

@@ -46,9 +46,9 @@ _ARGUMENTS: dict[Any, tuple[str, ...]] = {
 class TracePlan:
     """What a module does with one sample.
 
-    ``layers`` are those whose weights have gradients that factor: the entries of their inputs, and
-    shifts (positions, out) of zero. There are so many ``outputs``, of type ``dtype``; ``precision``
-    is the lowest on the way to them. ``sample_bytes`` are what all intermediate results take.
+    ``layers`` has, for each weight whose gradient factors, the number of entries of its layer's
+    input, and zero shifts (positions, out). ``outputs`` is the number of outputs, ``dtype`` theirs,
+    ``precision`` the lowest on the way, ``sample_bytes`` the size of all intermediate results.
     """
 
     layers: Mapping[str, tuple[int, Tensor]]
@@ -64,7 +64,7 @@ class TracePlan:
 
 
 def survey(module: DifferentiatedModule, sample: Sequence[Tensor]) -> TracePlan:
-    """Run a module on one sample, twice, to find out whether it is random.
+    """Return what a module does with one sample, by running it: twice, as it may be random.
 
     Raises `OutputsError`, `TrainingModeError` and `ModuleError`.
     """
@@ -82,7 +82,7 @@ def survey(module: DifferentiatedModule, sample: Sequence[Tensor]) -> TracePlan:
     if not outputs[0].requires_grad:
         raise OutputsError("the outputs have no gradients: do not detach what they are made of")
     trace = traces[0]
-    dtypes = {t.dtype for t in trace.results if t.requires_grad} | {outputs[0].dtype}
+    dtypes = {t.dtype.to_real() for t in trace.results if t.requires_grad} | {outputs[0].dtype}
     lowest = max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
     if torch.finfo(lowest).eps > torch.finfo(torch.float32).eps:
         raise ModuleError(

@@ -21,7 +21,7 @@ from ntk_conditioning.networks.mlp import MLP, GradientFactors
 
 #: Rows and columns of a tile, by device: on a CPU it stays in the caches from layer to layer.
 TILE = {"cpu": (256, 4096), "cuda": (4096, 8192)}
-#: The same where every thread of a CPU has its own tiles, and the fewest that a thread needs.
+#: The same where each thread of a CPU works on its own tiles, and the fewest for which that pays.
 PIECE, LEAST_PIECES = (128, 1024), 4
 
 _LOCK = Lock()
@@ -131,7 +131,8 @@ class Panel:
 class Panels:
     """Panels of ``size`` of ``n`` samples, of which the two used last are kept in memory.
 
-    Hold no reference to others: pass ``panels[i]`` and ``panels[j]`` directly to a function.
+    Keep no other reference to a panel, or a third stays in memory: pass ``panels[i]`` and
+    ``panels[j]`` directly to a function.
     """
 
     def __init__(self, n: int, size: int, compute: Callable[[slice], Any]) -> None:

@@ -231,6 +231,7 @@ def slow():
         ("", lambda m, x: torch.cdist(m.layers(x), m.w[0])),
         ("", lambda m, x: torch.vmap(lambda z: m.layers(z).tanh())(x)),
         ("", lambda m, x: functional.bilinear(x, x, m.listed[0])),  # that torch.func keeps
+        ("differ", lambda m, x: x @ m.w[0] + x.square() @ m.listed[0][0]),
     ]
     for reason, forward in forwards:
         parts = {"layers": layers, "gru": nn.GRU(3, 4, batch_first=True), "w": torch.randn(2, 3, 3)}

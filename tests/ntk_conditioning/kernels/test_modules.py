@@ -1,5 +1,7 @@
 """Kernels of modules, and products with them, are those of their Jacobians."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch import nn
 
 from ntk_conditioning import condition, ntk, ntk_operator
 from ntk_conditioning.kernels import empirical, infinite
+from ntk_conditioning.kernels.differentiated_modules import InputsError
 from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
 from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
@@ -176,6 +179,19 @@ def test_solvers_of_scipy_and_torch_take_an_operator():
     assert eigsh(k, k=1, return_eigenvectors=False) == pytest.approx(largest.item(), rel=1e-10)
     found, _ = torch.lobpcg(k.as_tensor(), X=torch.randn(40, 1))
     assert found.item() == pytest.approx(largest.item(), rel=1e-6)
+    whole = torch.arange(40)
+    assert torch.equal(k @ whole, k @ whole.double())
+    np.testing.assert_array_equal(k @ whole.numpy(), (k @ whole).numpy())
+    with pytest.raises(InputsError, match="the kernel is real"):
+        k @ (1j * whole)
+
+
+def test_threads_that_share_a_module_have_the_same_kernel():
+    model, x = nn.Sequential(nn.Linear(5, 50), nn.LayerNorm(50), nn.Linear(50, 1)), inputs(100, 5)
+    k = ntk(model, x)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(torch.equal(other, k) for other in pool.map(ntk, [model] * 4, [x] * 4))
+    assert len([*model.parameters()]) == 6
 
 
 def test_modules_without_forward_mode_are_differentiated_twice_backward(monkeypatch):

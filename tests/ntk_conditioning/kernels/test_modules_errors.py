@@ -134,6 +134,7 @@ BOTH = [
         (ntk, linear(), X, {"tile": -3}, InputsError, "tile=-3"),
         (ntk, linear(), X.to("meta"), {}, InputsError, "device="),
         (ntk, linear(), X, {"device": "cuda"}, InputsError, "model.to"),
+        (ntk, MLP, (X.double(), X.double()), {}, InputsError, "an MLP takes one tensor"),
         (ntk, MLP, X.double(), {"parameters": "W"}, ParametersError, "leave out"),
         (ntk_operator, linear(), X, {"batch": 0}, InputsError, "batch=0 is no whole number above"),
         (ntk_operator, NAMED, X, {"output": "loss"}, OutputsError, "a dict without 'loss'"),
@@ -147,6 +148,8 @@ def test_mistakes_are_told_in_a_line(kernel, model, x, options, error, words):
 
 
 def counting(m, x):
+    if not hasattr(m, "new"):
+        m.register_buffer("new", torch.ones(()))
     m.calls += 1
     m.again = m.again + 1
     return x.mul_(2.0)
@@ -312,6 +315,8 @@ def test_a_kernel_has_the_lowest_precision_on_the_way():
     assert condition(k).reduced_precision
     # Sums of some thousand products, each with a rounding of 6e-8.
     assert_right(k, body.double(), x.double(), rel=1e-5)
+    rotated = then(lambda y: torch.fft.fft(y).real).float()
+    assert ntk(rotated, X).dtype == torch.float32
 
 
 def test_outputs_with_a_constant_sum_have_no_kernel_of_their_sum(caplog):
