@@ -207,11 +207,11 @@ def each_tile(
 
 def mirror(k: Tensor) -> None:
     """Copy the upper triangle of a matrix to the lower one."""
-    for top in range(0, len(k), 1024):
-        r = slice(top, top + 1024)
+    for top in range(0, len(k), 256):
+        r = slice(top, top + 256)
         square = k[r, r]
         square.copy_(square.triu() + square.triu(1).T)
-        k[r.stop :, r] = k[r, r.stop :].T
+        k[r.stop :, r] = k[r, r.stop :].T.contiguous()  # five times faster than as it is
 
 
 def inner_products(total: Tensor, rows: GradientFactors, columns: GradientFactors) -> None:
