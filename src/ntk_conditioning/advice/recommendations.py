@@ -100,8 +100,8 @@ def advise(
     units = prepared(distinct, preparation)
     units = units[units.any(axis=1)]
     place = DataPlace(name, units, min(block, len(units)))
-    samples = place.draw(seed)
-    small = samples.samples[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
+    draw = place.draw(seed)
+    small = draw.samples[:: max(1, place.n // SMALL_BLOCK)][:SMALL_BLOCK]
     angle = infinite.min_angle(units, depth=0, activation="linear").angle
     with pool(threads) as workers:
         predict = partial(_predictions, place, 2 * math.sin(angle / 2) ** 2, depths, seed)
@@ -119,7 +119,7 @@ def advise(
         block=place.n,
         small_block=len(small),
         classes=0 if targets is None else len(names),
-        gram=spike_and_bulk(samples.distances, error=samples.error).kappa,
+        gram=spike_and_bulk(draw.distances, error=draw.error).kappa,
         preparation=preparation,
         predictions=predictions,
         repairs=repaired,
