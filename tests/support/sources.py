@@ -32,7 +32,8 @@ def npz_bytes(save: Callable[..., None] = np.savez, **arrays: Any) -> bytes:
 
 
 def parquet_bytes(columns: Any) -> bytes:
-    pq.write_table(pa.table(columns), stream := io.BytesIO())
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    pq.write_table(table, stream := io.BytesIO())
     return stream.getvalue()
 
 

@@ -21,7 +21,7 @@ from ntk_conditioning.theory.depth import phase
 from ntk_conditioning.theory.finite_width import spread
 from ntk_conditioning.theory.phase_diagram import DataPlace, measure
 from ntk_conditioning.threads import pool
-from ntk_conditioning.training.preconditioning import Repaired, prepared, repairs
+from ntk_conditioning.training.preconditioning import KERNEL, Repaired, prepared, repairs
 
 Array = NDArray[np.float64]
 
@@ -129,7 +129,7 @@ def advise(
 
 def _best_preparation(repaired: Sequence[Repaired]) -> str:
     """Return the preparation with the lowest cost, if it gains something over unit norms."""
-    costs = {repair.repair: cost(repair) for repair in repaired}
+    costs = {repair.repair: cost(repair) for repair in repaired if repair.place != KERNEL}
     best = min(PREPARATIONS, key=lambda name: costs.get(name, math.inf))
     return best if costs[best] * WORTH < costs["unit_norm"] else "unit_norm"
 
@@ -184,6 +184,7 @@ def _trusted(narrow: float, wide: float) -> int | None:
 
     >>> _trusted(1.003, 1.009), _trusted(1.5, 0.95), _trusted(2.0, 1.5), _trusted(1.5, 2.0)
     (128, 512, 2398, None)
+    >>> _trusted(1.5001, 1.5)
     """
     least, most = WIDTHS
     more, less, limit = math.log(narrow), math.log(wide), math.log(TRUSTED)
@@ -191,6 +192,8 @@ def _trusted(narrow: float, wide: float) -> int | None:
         return least
     if more > less > 0:
         power = math.log(more / less) / math.log(most / least)
-        at = max(least, most * (less / limit) ** (1 / power))
-        return math.ceil(at) if at < WIDEST else None
+        logarithm = math.log(most) + math.log(less / limit) / power
+        if logarithm >= math.log(WIDEST):
+            return None
+        return max(least, math.ceil(math.exp(logarithm)))
     return most if abs(less) <= limit else None

@@ -64,9 +64,12 @@ def read_unpacked(path: Path, kind: str) -> bytes:
         if plain.peek(2)[:2] != b"\x1f\x8b":
             return plain.read()
         (free, ratio), packed = LIMIT, path.stat().st_size
-        content = gzip.GzipFile(fileobj=plain).read(free + ratio * packed + 1)
+        content, file, left = bytearray(), gzip.GzipFile(fileobj=plain), free + ratio * packed + 1
+        while left and (chunk := file.read(min(left, 1 << 20))):  # all at once would take `left`
+            content += chunk
+            left -= len(chunk)
         require_unpackable(path, len(content), packed=packed)
-        return content
+        return bytes(content)
 
 
 def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
@@ -111,7 +114,8 @@ def load_arrays(
     require_file(path)
     arrays = {}
     with reading(path, "a NumPy archive, as numpy.savez writes it"), zipfile.ZipFile(path) as file:
-        sizes = {member.filename.removesuffix(".npy"): member.file_size for member in file.filelist}
+        members = [member for member in file.filelist if member.filename.endswith(".npy")]
+        sizes = {member.filename.removesuffix(".npy"): member.file_size for member in members}
         if missing := [name for name in required if name not in sizes]:
             names = ", ".join(map(repr, sizes)) or "none"
             raise ContentError(f"{path} has no array {missing[0]!r}; its arrays: {names}")

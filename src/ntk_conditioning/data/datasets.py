@@ -82,7 +82,17 @@ def read(
             options = {"sha256": source.sha256.get(needed[0], ())}
         case "cifar10":
             options = {"split": split}
+    if split == "test" and source.reader in ("csv", "parquet") and not options.get("features"):
+        raise UserError(
+            f"{name}: a test part may have other columns, or in another order; in the catalogue, "
+            "list the feature columns under options, features"
+        )
     samples = reader(*map(parts.get, needed), **options)
+    if split == "test" and samples.y is not None and samples.y.dtype.kind == "U":
+        raise ContentError(
+            f"{samples.y_source}: texts would be numbered other than in the training part; "
+            "write the labels of both parts as integers"
+        )
     x, y = samples.features(source.value_range), samples.labels()
     if split == "train" and source.shape and source.shape != x.shape:
         raise ContentError(

@@ -99,10 +99,11 @@ class BlockKernel(ABC):
         # Small blocks are computed side by side, each by one thread: threads that share a small
         # product wait for each other more than they compute.
         limit_threads(1)
-        with ThreadPoolExecutor(at_once, initializer=limit_threads, initargs=(1,)) as pool:
-            results = [*pool.map(lambda block: self.conditioning(x[block]), blocks)]
-        limit_threads(at_once)
-        return results
+        try:
+            with ThreadPoolExecutor(at_once, initializer=limit_threads, initargs=(1,)) as pool:
+                return [*pool.map(lambda block: self.conditioning(x[block]), blocks)]
+        finally:
+            limit_threads(at_once)
 
     def needed(self, n: int) -> int:
         """Return the bytes for conditioning kernels of ``n`` samples."""

@@ -185,7 +185,7 @@ def _lanczos(times: Times, starts: Array, steps: int) -> list[tuple[Array, Array
                 w -= seen.T @ (seen @ w)
             beside[run, step] = np.linalg.norm(w)
             if step + 1 < steps:
-                basis[run, step + 1] = w / beside[run, step]
+                basis[run, step + 1] = w / (beside[run, step] or 1.0)  # 0: the space is invariant
     runs = []
     for along, off in zip(diagonal, beside, strict=True):
         ends = np.flatnonzero(off < 1e-12 * along.max())  # the space is invariant, the rest noise

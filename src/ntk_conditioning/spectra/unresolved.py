@@ -76,5 +76,6 @@ def reach(kappa: ArrayLike, error: ArrayLike, *, tolerance: float) -> float:
     >>> reach([1e2, 1e8, 1e4], [0.0, 0.5, 0.001], tolerance=0.01)
     10000.0
     """
-    pairs = pd.DataFrame({"kappa": kappa, "error": error}).sort_values("kappa")
+    pairs = pd.DataFrame({"kappa": kappa, "error": error})
+    pairs = pairs.sort_values(["kappa", "error"], ascending=[True, False])
     return float(pairs["kappa"][(pairs["error"] <= tolerance).cummin()].max())

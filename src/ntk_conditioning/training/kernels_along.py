@@ -112,7 +112,7 @@ def kernel_numbers(
         "effective_rank": spectrum.effective_rank,
         "alignment": alignment,
         "kernel_change": float(np.linalg.norm(k - initial) / np.linalg.norm(initial)),
-        # of equal gradients the cosine may be rounded to more than 1
-        "min_angle": math.degrees(math.acos(np.minimum(cosines.max(), 1.0))),
+        # of equal or opposite gradients the cosine may be rounded beyond 1
+        "min_angle": math.degrees(math.acos(np.clip(cosines.max(), -1.0, 1.0))),
     }
     return {name: math.nan if value is None else value for name, value in numbers.items()}

@@ -86,7 +86,11 @@ class Steps:
         groups = []
         for number in numbers:
             network = self._make(generator(self.members[number].seed, "init")).to(self._like.device)
-            tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
+            network.train()  # as after an evaluation, also where training goes on
+            all_tensors = network.state_dict() | dict(
+                network.named_buffers()
+            )  # also not persistent
+            tensors = {f"network.{name}": tensor for name, tensor in all_tensors.items()}
             momentum: dict[Tensor, Tensor] = {}
             if self.descent.momentum:
                 momentum = {p: torch.zeros_like(p) for p in network.parameters()}

@@ -171,18 +171,18 @@ def descend(
             raise UserError(
                 f"gradient descent diverged in step {number}; lower its step size, {step_size:g}"
             )
+        largest = float(torch.linalg.eigvalsh(ntk)[-1])
+        if (number == 0 or number < max(steps)) and not largest > 0:
+            raise UserError(
+                f"the NTK is 0 in step {number}: no neuron is active at any sample; give more "
+                "width or another seed"
+            )
         if number in steps:
             moved = parameters_to_vector(trained.weights) - parameters_to_vector(net.weights)
             change = float(matrix_norm(ntk - first_ntk, 2)) / float(matrix_norm(first_ntk, 2))
             copy = net.with_weights([weight.clone() for weight in trained.weights])
             yield Descent(number, copy, first_loss, loss, change, float(vector_norm(moved)))
         if number < max(steps):
-            largest = float(torch.linalg.eigvalsh(ntk)[-1])
-            if not largest > 0:
-                raise UserError(
-                    f"the NTK is 0 in step {number}: no neuron is active at any sample; give more "
-                    "width or another seed"
-                )
             parts = zip(trained.weights, inputs, deltas, strict=True)
             for layer, (weight, c, delta) in enumerate(parts, start=1):
                 step = step_size / largest * net.scale(layer)

@@ -61,5 +61,7 @@ def labelled_samples(
             # The first child draws the samples, see `subsets.seed_stream`.
             _, stream = generator(seed, "data").spawn(2)
             held = np.isin(np.arange(n), stream.permutation(n)[: round(settings.test_share * n)])
+            if not 0 < held.sum() < n:
+                raise UserError(f"test_share holds out {held.sum()} of {n} samples; give another")
             train[seed], tested[seed] = train[seed].rows(~held), train[seed].rows(held)
     return LabelledSamples(train, tested, len(labels))

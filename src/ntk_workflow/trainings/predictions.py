@@ -70,16 +70,23 @@ def predict(task: TrainingTask, seed: int, part: Split, rates: Sequence[float]) 
     """
     settings = replace(task.settings, mixed_precision=False)
     n, loss, rows = len(part.x), task.loss(torch.float64), Rows()
-    plain = settings.plain and not settings.momentum and settings.batch_size in ("all", n)
+    plain = (
+        settings.plain
+        and not settings.momentum
+        and (settings.batch_size == "all" or settings.batch_size >= n)
+    )
     if plain and settings.loss == "square" and n * loss.outputs <= MOST_ROWS:
         f, kernel = initial_kernel(task, seed, part.x, "full")
         values, vectors = np.linalg.eigh(kernel)
+        values[values < len(values) * np.finfo(np.float64).eps * values[-1]] = 0  # by rounding only
         squares = np.square(vectors.T @ (loss.codes[part.y].numpy() - f).reshape(-1))
         for rate in rates:
             of: Any = {"rate": rate, "n": n}
-            curve = predicted_losses(values, squares, **of, steps=settings.evaluated)
+            with np.errstate(over="ignore"):  # above the critical rate
+                curve = predicted_losses(values, squares, **of, steps=settings.evaluated)
             when = {k: predicted_steps(values, squares, **of, share=SHARES[k]) for k in SHARES}
-            row = {"method": "eigenvectors", "predicted_loss": curve.tolist()}
+            losses = [loss if math.isfinite(loss) else None for loss in curve.tolist()]
+            row = {"method": "eigenvectors", "predicted_loss": losses}
             rows.append(row | time_columns(when, prefix="predicted_"))
         return rows
 

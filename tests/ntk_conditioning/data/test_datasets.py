@@ -2,6 +2,7 @@
 
 import gzip
 from collections import ChainMap
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -64,6 +65,10 @@ def test_files_of_known_checksum_and_of_ones_own_are_read(tmp_path):
     source = Source("m", "csv", "none", options={"labels": "c"}, path=Path("absent"))
     dataset = read(source, {"train_x": mine})  # a given file comes before the entry's path
     assert (dataset.x.tolist(), dataset.y.tolist()) == ([[1, 2], [3, 4]], [1, 0])
+    named = replace(source, options={"labels": "c", "features": ["a", "b"]})
+    for of, problem in ((source, "list the feature columns"), (named, "as integers")):
+        with pytest.raises(UserError, match=problem):  # numbers and places of one part alone
+            read(of, {"test_x": mine}, split="test")
     mine.write_text("a,b,c\n1,2,dog\n3,inf,cat\n")
     with pytest.raises(ContentError, match=r"t.csv: line 3, column 'b' is inf"):
         read(source, {"train_x": mine})

@@ -225,6 +225,7 @@ FORMAT_FAULTS = [
     ("parquet", {"a": [1, 2], "y": pa.array([b"u", b"\xc3"]).view(pa.string())}, ".*UTF"),
 ]
 ALIKE = "column 'y' has '.*' and '.*', which are read as one label"
+TWICE = pa.table([pa.array([1, 2]), pa.array([0, 1])], names=["a", "a"])
 CONTENT_FAULTS = [
     ("npz y", npz_bytes(x=np.eye(3)), "has no array 'y'; its arrays: 'x'"),
     ("npz", npz_bytes(a=np.eye(3), b=np.eye(3)), "has no array 'x'; its arrays: 'a', 'b'"),
@@ -243,6 +244,8 @@ CONTENT_FAULTS = [
     ("csv y", "a,y\n0,1.0\n1,1\n2,2\n", ALIKE),
     ("parquet", {"a": [1, 2], "y": [None, 1]}, "column 'y' has 1 missing values, the .* in row 0"),
     ("parquet", {"a": [1, 2], "y": ["", "u"]}, "column 'y' has 1 missing values, the .* in row 0"),
+    ("parquet", {"a": [[1], [2]], "y": [0, 1]}, "column 'a' holds list"),
+    ("parquet", TWICE, "has several columns named 'a'"),
     ("parquet", {"__index_level_0__": [0, 1], "y": [0, 1]}, "has a row index, column '__index_l"),
 ]
 FAULTS = {FormatError: FORMAT_FAULTS, ContentError: CONTENT_FAULTS}

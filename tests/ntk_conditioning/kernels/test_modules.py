@@ -233,6 +233,8 @@ def test_the_largest_eigenvalue_is_known_up_to_the_residual_of_its_vector():
     found = condition_operator(dense(np.diag([2.0, 1.0])), probes=2, steps=1)
     square = (2 - found.lambda_max) * (found.lambda_max - 1)
     assert found.lambda_max_error == pytest.approx(square**0.5, rel=1e-9)
+    found = condition_operator(dense(3 * np.eye(8)))  # where a first step ends all
+    assert (found.lambda_max, found.kappa_bound) == pytest.approx((3, 1), rel=1e-12)
 
 
 def test_an_operator_has_a_bound_on_kappa_and_the_same_bytes_again():

@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import MultiStepLR
 
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.user_models import OwnNetwork
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import mlp_ensemble, trainer
 from ntk_conditioning.training.losses import make_loss
@@ -168,6 +169,30 @@ def test_steps_are_recorded_anew_for_every_group(monkeypatch):
         found.restore(start.state())
         assert_same(finish(found).state(), expected.state())
         assert len(recorded) == records
+
+
+def test_what_a_module_keeps_to_itself_goes_on_after_a_pause():
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()), persistent=False)
+
+        def forward(self, x):
+            self.calls += self.training
+            return x * (1 + self.calls / 10)
+
+    def make(rng):
+        torch.manual_seed(int(rng.integers(99)))
+        layers = torch.nn.Linear(4, 5), torch.nn.BatchNorm1d(5), Counting(), torch.nn.Linear(5, 3)
+        return OwnNetwork(torch.nn.Sequential(*layers).double().eval())
+
+    kind = {"n": 10, "shape": (4,), "epochs": 2, "batch_size": 5}
+    expected, paused, found = (ensemble(make, [NetworkSpec(1, 0.1)], **kind) for _ in range(3))
+    finish(expected)
+    paused.advance()
+    assert not paused.advance(after(1))
+    found.restore(paused.state())
+    assert_same(finish(found).state(), expected.state())
 
 
 def test_moves_are_those_of_a_loop_follow_from_seed_and_epoch_and_are_spread_evenly():

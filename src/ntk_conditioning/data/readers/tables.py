@@ -8,6 +8,7 @@ import io
 import itertools
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,7 @@ def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> Raw
     Raises `MissingFileError`, `FormatError` if the file is no Parquet file or is damaged, and
     `ContentError` if a column is not there, is not numeric or has missing values.
     """
+    import pyarrow as pa
     import pyarrow.parquet
 
     require_file(x)
@@ -65,6 +67,10 @@ def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> Raw
         require_unpackable(x, 8 * values, packed=x.stat().st_size)
         table = file.read()
         table.validate(full=True)  # texts are decoded only later
+        _require_distinct(x, table.column_names)
+        for field in table.schema:
+            if field.name in (features or table.column_names) and pa.types.is_nested(field.type):
+                raise ContentError(f"{x}: column {field.name!r} holds {field.type}, not numbers")
         frame = table.to_pandas(ignore_metadata=True)
     return _from_table(frame, x, labels, features, "row {}".format)
 
@@ -87,8 +93,7 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
         table = pd.read_csv(io.StringIO(text), **how, index_col=False, low_memory=False)
     if pd.to_numeric(table.columns.to_series(), errors="coerce").notna().all():
         raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    if repeated := names[names.duplicated() & (names != "")].tolist():
-        raise ContentError(f"{x} has several columns named {_quoted(repeated)}; rename them")
+    _require_distinct(x, names.tolist())
     if labels in table and pd.api.types.is_string_dtype(table[labels]):
         table[labels] = table[labels].str.strip()
     elif labels in table and pd.api.types.is_numeric_dtype(table[labels]):
@@ -102,6 +107,11 @@ def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamp
                 "read as one label; spell them alike"
             )
     return _from_table(table, x, labels, features, partial(_csv_line, text, how["sep"]))
+
+
+def _require_distinct(path: Path, names: Sequence[str]) -> None:
+    if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
+        raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
 
 
 def _csv_text(path: Path) -> tuple[str, dict[str, Any]]:

@@ -50,7 +50,10 @@ def phone_labels(
         if not tiers:
             known = ", ".join(map(repr, grid.tierNames)) or "none"
             raise ContentError(f"{path} has no tier 'phones'; its tiers: {known}")
-        intervals = grid.getTier(tiers[0]).entries
+        tier = grid.getTier(tiers[0])
+        if not isinstance(tier, textgrid.IntervalTier):
+            raise ContentError(f"{path}: tier {tiers[0]!r} has points, and no intervals")
+        intervals = tier.entries
         if not intervals:
             raise ContentError(f"{path}: no phones")
     seconds = np.array([interval[:2] for interval in intervals])
