@@ -14,7 +14,7 @@ A cosine near 1 keeps only half of the digits of its angle; cosine distances kee
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +27,9 @@ from ntk_conditioning.networks.activations import Activation, Array
 
 # Steps of log q by whose multiples tables end: blocks and depths of a dataset share a few.
 STEP = 0.25
+
+# Below this variance that of erf at angle 0 comes from its series, which is then right to rounding.
+ERF_SERIES_BELOW = 0.2
 
 # Below this angle sin θ - θ cos θ comes from its series, whose first dropped term is then 2e-17
 # of the first.
@@ -160,10 +163,29 @@ class ErfDual:
         radial = (arc_middle * (above + below) + above * below) / (norm * (norm + arc_middle))
         # from θ = 0 to θ
         fall = -_arcsine_step(middle, -middle * w, cosine, np.sqrt(cosine**2 + middle**2 * sine2))
+        if (small := (q < ERF_SERIES_BELOW) & (q2 < ERF_SERIES_BELOW)).any():
+            # above + below has lost its digits; log(arc arc' / arc_middle²) is Σ c_k (a^k - a'^k)²
+            logarithm, first = np.zeros_like(middle), gap * (root + root2)
+            difference, power = first, np.ones_like(root2)  # a^k - a'^k, a'^(k - 1)
+            for coefficient in _log_asin_over_x():
+                logarithm += coefficient * difference**2
+                power = power * root2**2
+                difference = root**2 * difference + power * first
+            radial = np.where(small, -np.expm1(-logarithm / 2), radial)
         next_w = np.maximum(radial, 0) + fall / norm
         product = np.sqrt((1 + 4 * q) * (1 + 4 * q2))
         excess = 4 * (q - q2) ** 2 / (total + product) + 4 * q * q2 * sine2
         return next_w, excess / (product + excess + np.sqrt(product) * np.sqrt(product + excess))
+
+
+@cache
+def _log_asin_over_x(terms: int = 20) -> list[float]:
+    """Return c_k of log(asin x / x) = Σ c_k x^2k, k >= 1, by n s_n = Σ_k k c_k s_(n-k)."""
+    s = [math.comb(2 * k, k) / 4**k / (2 * k + 1) for k in range(terms + 1)]  # of asin x / x
+    c = [0.0]
+    for n in range(1, terms + 1):
+        c.append(s[n] - sum(k * c[k] * s[n - k] for k in range(1, n)) / n)
+    return c[1:]
 
 
 Dual: TypeAlias = LeakyReLUDual | ErfDual | PiecewiseLinearDual | QuadratureDual

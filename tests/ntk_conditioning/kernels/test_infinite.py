@@ -208,6 +208,14 @@ def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_
     assert (found.i, found.j, found.degrees) == (0, 1, pytest.approx(90))
 
 
+def test_close_samples_of_small_and_different_norms_keep_their_digits():
+    x = np.array([[1e-5, 0], [3.16e-4, 3.16e-13]])
+    with mpmath.workdps(80):
+        expected = exact_degrees(infinite_kernels(x, 1, LAYERS["erf"])[1], 2)[0, 1]
+    found = infinite.min_angle(x, depth=1, activation="erf").degrees
+    assert found == pytest.approx(expected, rel=1e-14)
+
+
 ERRORS = [*itertools.product(["erf"], [1e-8, 1.0, 1e4, 1e60], [2e-11])]
 ERRORS += itertools.product(["relu"], [1e-8, 1.0, 1e4, 1e60], [1e-12])
 ERRORS += [("tanh", 1.0, 1e-10), ("tanh", 1e3, 1e-3)]
