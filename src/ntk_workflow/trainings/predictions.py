@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.condition_numbers import conditioning
+from ntk_conditioning.spectra.condition_numbers import EPS, conditioning, resolution_floor
 from ntk_conditioning.spectra.labels import effective_kappa, kernel_target_alignment, label_spectrum
 from ntk_conditioning.training.kernels_along import module_kernel
 from ntk_conditioning.training.linearised import Expansion
@@ -78,7 +78,7 @@ def predict(task: TrainingTask, seed: int, part: Split, rates: Sequence[float]) 
     if plain and settings.loss == "square" and n * loss.outputs <= MOST_ROWS:
         f, kernel = initial_kernel(task, seed, part.x, "full")
         values, vectors = np.linalg.eigh(kernel)
-        values[values < len(values) * np.finfo(np.float64).eps * values[-1]] = 0  # by rounding only
+        values[values < resolution_floor(len(values), values[-1], EPS)] = 0  # by rounding only
         squares = np.square(vectors.T @ (loss.codes[part.y].numpy() - f).reshape(-1))
         for rate in rates:
             of: Any = {"rate": rate, "n": n}
