@@ -46,7 +46,7 @@ from ntk_conditioning.kernels.infinite_network import (
     samples_of,
     set_symmetric,
 )
-from ntk_conditioning.memory import GB, NotEnoughMemoryError
+from ntk_conditioning.memory import GB, NotEnoughMemoryError, require
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
 
@@ -93,11 +93,12 @@ def kernels(
     that, unless the activation is homogeneous.
 
     Raises:
-        SamplesError: if ``x`` is no array of finite images, or a depth is negative.
+        SamplesError: if ``x`` is no array of finite images, or a depth is negative or not whole.
         ConvolutionError: if ``kernel_size`` is even or not positive, or ``pooling`` unknown.
         ZeroRowError: if an image is zero.
         UnknownActivationError: if ``activation`` names none.
-        NotEnoughMemoryError: if one pair of images takes more than `MEMORY`.
+        NotEnoughMemoryError: if one pair of images takes more than `MEMORY`, or all kernels and
+            patches more than is available.
         UnresolvedKernelError: if squares of pixels, or kernels, leave the range of float64, or
             cosines are not known to `TOLERATED`.
 
@@ -107,10 +108,11 @@ def kernels(
     """
     images = samples_of(x, ndim=4, form="(n, colours, height, width)")
     require_directions(images.reshape(len(images), -1))
+    for depth in (depths := [*depths]):
+        if not hasattr(depth, "__index__") or depth < 0:
+            raise SamplesError(f"depth {depth!r} is negative or not whole; it counts convolutions")
     depths = sorted(set(depths))
-    if depths and depths[0] < 0:
-        raise SamplesError(f"depth {depths[0]} is negative; it counts convolutions")
-    if kernel_size < 1 or kernel_size % 2 == 0:
+    if not hasattr(kernel_size, "__index__") or kernel_size < 1 or kernel_size % 2 == 0:
         raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")
     if pooling not in get_args(Pooling):
         raise ConvolutionError(f"no pooling is called {pooling!r}; give 'none' or 'average'")
@@ -121,8 +123,10 @@ def kernels(
             f"a pair of images of {positions} pixels takes {8 * ARRAYS * pairs / GB:.2g} GB with "
             f"{pooling} pooling, above {MEMORY / GB:.2g} GB; give smaller images"
         )
+    n, deepest = len(images), max(depths, default=0)
+    patches = n * positions * kernel_size**2 * (images.shape[1] + deepest)
+    require(8 * (2 * len(depths) * n * n + patches), f"kernels of {n:,} images")
     network = _Network(images, depths, activations.get(activation), pooled=pooled, taps=kernel_size)
-    n = len(images)
     results = [Kernels(depth, *np.empty((2, n, n))) for depth in depths]
     for rows, columns in upper_tiles(n, max(1, math.isqrt(PAIRS // pairs))):
         for kernel, (nngp, ntk) in zip(results, network.blocks(rows, columns), strict=True):

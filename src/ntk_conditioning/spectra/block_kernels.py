@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -117,7 +116,7 @@ class BlockKernel(ABC):
         available, needed = self.budget.available, self.needed(n)
         if self.is_linear or needed <= available:
             return
-        most = bisect_right(range(1, n + 1), available, key=self.needed)
+        most = next((m for m in range(n, 0, -1) if self.needed(m) <= available), 0)
         raise NotEnoughMemoryError(
             f"a kernel of {n} samples in float{8 * self.itemsize} needs {needed / GB:.1f} GB and "
             f"{available / GB:.1f} GB are available; at most {most} samples fit: "

@@ -38,5 +38,6 @@ class EmpiricalKernel(BlockKernel):
             return conditioning_from_factor(factor.numpy(force=True))
         n = len(samples)
         usual = max(empirical.LEAST_MEMORY, n * n * self.itemsize // 2)  # for gradients
-        left = max(0, self.budget.available - self.needed(n))
+        at_once = self.budget.threads if n < self.budget.full_spectrum_below else 1
+        left = max(0, self.budget.available - self.needed(n)) // at_once
         return self._solved(self._kernel(self._mlp, samples, memory=min(usual, left)))

@@ -95,6 +95,7 @@ SMALLER = ONES * [[[[1]]], [[[1e-170]]]]
         (kernels, np.ones((2, 9)), {}, SamplesError, r"shape \(2, 9\); give \(n, colours"),
         (kernels, ONES * math.nan, {}, SamplesError, "not a number"),
         (kernels, ONES, {"depths": [2, -1]}, SamplesError, "-1 is negative"),
+        (kernels, ONES, {"depths": [1.5]}, SamplesError, "depth 1.5 is .* not whole"),
         (kernels, ONES * [[[[1]]], [[[0]]]], {}, ZeroRowError, "row 1"),
         (kernels, ONES, {"kernel_size": 2}, ConvolutionError, "kernel size 2; give an odd"),
         (kernels, ONES, {"pooling": "max"}, ConvolutionError, "'max'; give 'none' or 'average'"),

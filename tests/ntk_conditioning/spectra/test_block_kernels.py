@@ -22,8 +22,16 @@ KERNELS = pytest.mark.parametrize(
 )
 
 
-def kernel(name, below=N + 1, available=10**10, activation="relu", depth=2, dtype=torch.float64):
-    budget = MemoryBudget(available, full_spectrum_below=below, remedy="lower kernel_size")
+def kernel(
+    name,
+    below=N + 1,
+    available=10**10,
+    activation="relu",
+    depth=2,
+    dtype=torch.float64,
+    threads=1,
+):
+    budget = MemoryBudget(available, below, threads, remedy="lower kernel_size")
     sigma = activations.get(activation)
     if "empirical" not in name:
         return InfiniteKernel(sigma, depth, name, budget)
@@ -75,12 +83,13 @@ def refusal(kernel, n):
 
 
 @KERNELS
-@pytest.mark.parametrize("below", [1, 15_000])  # from there on one copy of the kernel is enough
+@pytest.mark.parametrize("below", [1, 14_000, 15_000])  # from there on one copy is enough
 def test_the_error_names_the_largest_size_that_fits_if_any(name, below):
-    large, small = 30_000, kernel(name, available=2 * 10**9, below=below)
+    large, small = 30_000, kernel(name, available=2 * 10**9, below=below, threads=4)
     (text, fits), gb = refusal(small, large), small.needed(large) / 1e9
     assert f"a kernel of {large} samples in float64 needs {gb:.1f} GB and 2.0 GB are avail" in text
     assert 0 < fits < large
+    assert fits > below or below == 15_000
     small.require_memory(fits)
     refusal(small, fits + 1)
     assert refusal(kernel(name, available=1, below=below), large)[1] == 0
