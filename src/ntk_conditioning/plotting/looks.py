@@ -103,7 +103,7 @@ EXPERIMENTS = {"fig3": "", "fig3_code": "first layer ×√($2/d$)"}
 #: The environment variable with titles of further datasets by name, in JSON.
 TITLES = "NTK_DATASET_TITLES"
 _OTHER_COLORS = ("#EE7733", "#0077BB", "#999933", "#CC3311", "#009988", "#4D4D4D")
-_OTHER_MARKERS = ("H", "d", "p", "h", "8", "1")
+_OTHER_MARKERS = ("H", "d", "p", "h", "8")
 #: A prime number of them: depths 0 to 10 differ, and so do the powers of 2 up to 512.
 _DEPTH_MARKERS = ("d", "o", "s", "<", "^", "v", "p", ">", "D", "X", "P")
 _NORMALIZED = "normalized_"

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy.spatial.distance import pdist
 
 from ntk_conditioning import plotting
@@ -132,6 +133,8 @@ def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
 def test_curves_are_told_apart_without_colors():
     for column, values in [*NAMED, ("depth", range(11)), ("depth", [2**k for k in range(10)])]:
         assert len(set(looks.markers(column, values).values())) == len(values)
+    unknown = looks.markers("activation", [f"own_{k}" for k in range(50)])
+    assert {*unknown.values()} <= {*Line2D.filled_markers}  # seaborn refuses a mixture
     lines = looks.dashes(["relu", "linear", "tanh", "relu"])
     assert lines["relu"] == ""
     assert len({str(line) for line in lines.values()}) == 3
