@@ -86,14 +86,14 @@ def options(section: Mapping[str, Any], *keys: str) -> list[str]:
 
     Keys of nothing are left out.
 
-    >>> options({"kernel_size": 512, "depths": [1, 2]}, "kernel_size", "depths")
-    ['--depths', '1', '2', '--kernel-size', '512']
+    >>> options({"seed": 0, "depths": [1, 2], "classes": None}, "seed", "depths", "classes")
+    ['--depths', '1', '2', '--seed', '0']
     """
     words = []
     for key in sorted(keys):
         value, option = section[key], f"--{key.replace('_', '-')}"
         values = value if isinstance(value, list) else [] if value is True else [value]
-        if value not in (None, False, []):
+        if value is not False and value not in (None, []):  # 0, which equals False, is a value
             words += [option, *map(str, values)]
     return words
 
