@@ -33,9 +33,9 @@ def located(value: Any, home: str, key: str = "") -> Any:
         return {name: located(item, home, name) for name, item in value.items()}
     if isinstance(value, list):
         return [located(item, home, key) for item in value]
-    if key not in FILES or Path(value).exists() or not (elsewhere := Path(home, value)).exists():
+    if key not in FILES or not isinstance(value, str) or Path(value).exists():
         return value
-    return str(elsewhere)
+    return str(elsewhere) if (elsewhere := Path(home, value)).exists() else value
 
 
 def typed(value: Any) -> Any:
