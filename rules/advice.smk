@@ -25,7 +25,7 @@ rule advise_dataset:
         **resources_of("advise_dataset"),
     params:
         activations=lambda w: rows.activation_options(run, own) if own else [],
-        code=code("scripts/advise_dataset.py"),
+        code=code("scripts/advise_dataset.py", study={"activations": own}),
     shell:
         f"{python} {home}scripts/advise_dataset.py"
         " --data {input.data:q} --dataset {wildcards.dataset} {params.activations:q}"
