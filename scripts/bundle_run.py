@@ -69,7 +69,8 @@ def main(argv: Argv = None) -> None:
             copy(path, folder / name)
         for path in [*args.workflow, *args.own_catalogues]:
             inside = path.relative_to(args.source) if args.source in path.parents else path
-            if inside.is_absolute() or ".." in inside.parts:
+            inside = Path(redact_paths(str(inside), Path.cwd()))  # as the record names it
+            if {"…", ".."} & {*inside.parts}:
                 inside = Path("elsewhere", path.name)
             target = folder / "workflow" / inside
             if target.exists():

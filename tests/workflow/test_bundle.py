@@ -220,8 +220,10 @@ def test_a_run_of_its_authors_own_data_is_made_again_without_them(tmp_path: Path
     entry = yaml.safe_load((ROOT / "docs/examples/own_catalogue.yaml").read_text())["wine"]
     entries = {"here": entry | {"path": "secret.csv"}}
     entries["elsewhere"] = entry | {"path": str(tmp_path / "secret.csv")}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(entries))
-    small = {"datasets": [*entries], "catalogues": ["datasets.yaml", "mine.yaml"], "figures": []}
+    catalogues = ["datasets.yaml", "here.yaml", str(tmp_path / "elsewhere.yaml")]
+    for name, one in entries.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({name: one}))
+    small = {"datasets": [*entries], "catalogues": catalogues, "figures": []}
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL | small | {"run": "small"}))
     clone, command = Clone(tmp_path), ("bundle", "--configfile", "small.yaml", "--cores", "2")
     clone.run(*command, "--snakefile", str(ROOT / "Snakefile"))
