@@ -29,12 +29,13 @@ rule download_file:
     conda:
         "../envs/environment.yaml"
     params:
-        target=lambda w: f"{config['data_dir']}/{w.file}",
-        urls=lambda w: downloads[w.file]["urls"],
+        # of what depends on the output Snakemake compares nothing: another place, here and
+        # below, reruns nothing
+        target=lambda w, output: f"{config['data_dir']}/{w.file}",
+        urls=lambda w, output: downloads[w.file]["urls"],
+        mirror=lambda w, output: f"--mirror={config['mirror'] or ''}",
         sha256=lambda w: downloads[w.file]["sha256"],
         bytes=lambda w: downloads[w.file].get("bytes", 0),
-        # of what depends on the output Snakemake compares nothing: another mirror reruns nothing
-        mirror=lambda w, output: f"--mirror={config['mirror'] or ''}",
     shell:
         f"{python} {home}scripts/download_file.py"
         " --name {wildcards.file:q} --output {params.target:q} --sha256 {params.sha256:q}"
@@ -57,13 +58,14 @@ rule extract_speech_features:
         "../envs/environment.yaml"
     threads: 4  # the archive is unpacked by one
     params:
+        source=lambda w, output: datasets.local_files(run, w.dataset)["train_x"],
         corpus=lambda w: datasets.speech_options(run, w.dataset),
         seed=config["seeds"][0],
         content=lambda w: datasets.user_content(run, w.dataset),
         code=code("scripts/extract_speech_features.py"),
     shell:
         f"{python} {home}scripts/extract_speech_features.py"
-        " {params.corpus:q} --seed {params.seed} --threads {threads}"
+        " --source {params.source:q} {params.corpus:q} --seed {params.seed} --threads {threads}"
         " --output {output.features:q} --index {output.index:q} 2> {log:q}"
 
 
@@ -85,7 +87,7 @@ rule prepare_dataset:
     params:
         entry=lambda w: datasets.entry(run, w.dataset),
         catalogues=lambda w, output: config["catalogues"],
-        parts=lambda w: datasets.parts(run, w.dataset, w.draw),
+        parts=lambda w, output: datasets.parts(run, w.dataset, w.draw),
         draw=lambda w: datasets.draw_options(run, w.dataset, w.draw),
         content=lambda w: datasets.user_content(run, w.dataset),
         code=code("scripts/prepare_dataset.py"),

@@ -140,7 +140,10 @@ def test_files_come_once_for_all_runs_from_a_mirror_and_into_a_checkout_of_any_n
     two = ("run=two", f"data_dir={shared}", "datasets=[tiny]")
     clone.run(draw.replace("one", "two"), "--config", *two, *tiny)
     assert file.stat() == before
-    assert clone.plan(draw, target, *options) == Counter()
+    moved = f"data_dir={shared.rename(tmp_path / 'moved')}"
+    entries = (clone.folder / "tiny.yaml").read_text()
+    (clone.folder / "tiny.yaml").write_text(entries.replace('"urls": []', '"urls": ["http://a.b"]'))
+    assert clone.plan(draw, target, spoken, *options, moved) == Counter()
 
 
 def test_own_data_as_in_the_docs(clone):

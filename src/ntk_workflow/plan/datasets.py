@@ -81,10 +81,10 @@ def titles(run: Run) -> str:
 
 
 def speech_options(run: Run, dataset: str) -> list[str]:
-    """Return where a corpus is, and how its frames become features, as options."""
+    """Return which frames of a corpus are drawn, and how they become features, as options."""
     options, exception = run.catalogue[dataset]["options"], run.config["overrides"].get(dataset, {})
-    words = ["--source", local_files(run, dataset)["train_x"], "--subset", options["subset"]]
-    words += ["--frames", str(exception.get("frames", run.config["speech"]["frames"]))]
+    frames = exception.get("frames", run.config["speech"]["frames"])
+    words = ["--subset", options["subset"], "--frames", str(frames)]
     if folder := options.get("alignments"):
         words += ["--alignments", folder]
     settings = to_words({k: v for k, v in sorted(run.config["speech"].items()) if k != "frames"})
