@@ -134,6 +134,8 @@ def initial_kernel_rows(task: TrainingTask) -> Rows:
     for seed in task.settings.critical_seeds or task.settings.seeds:
         x = task.samples.train[seed].x
         block = x[generator(seed, "blocks").permutation(len(x))[:MOST_SAMPLES]]
+        if not takes_images(task.names["model"]):  # augmentation puts colours first
+            block = as_seen(block, task.image).flatten(1).numpy()
         network, seen = initial_network(
             task.names["model"], block, seed=seed, own=task.own, **task.hidden
         )
