@@ -45,6 +45,7 @@ def main(argv: cli.Argv = None) -> int:
     task = networks.TrainingTask(names, user_model, settings, samples)
     if user_model:
         require_trainable(user_model, **task.size)
+    networks.require_batches(task)
     kernels = networks.Rows()
     # of torch's modules kernels take as long as a small training
     if settings.rate_unit != "one" or not kind_of(args.model).by_modules:

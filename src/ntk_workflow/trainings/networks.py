@@ -81,6 +81,16 @@ class TrainingTask:
         return Split(x.to(device), torch.from_numpy(data.y).to(device))
 
 
+def require_batches(task: TrainingTask) -> None:
+    """Raise `UserError` if a step had a single sample, in which batch norms find no variance."""
+    n, batch = task.samples.shape[0], task.settings.batch_size
+    batch = n if batch == "all" else min(batch, n)
+    layers = task.make(generator(0, "init")).modules() if 1 in (batch, n % batch) else ()
+    if any(isinstance(layer, torch.nn.BatchNorm1d) for layer in layers):
+        problem = f"of {n} samples a step has one alone, and batch normalisation needs two"
+        raise UserError(f"batch_size {batch}: {problem}; give another")
+
+
 def new_network(name: str, own: UserModel | None, rng: np.random.Generator, **size: Any) -> Network:
     """Return a network of torch's modules, built in or the user's."""
     return make_user_network(own, rng, **size) if own else make_network(name, rng, **size)
