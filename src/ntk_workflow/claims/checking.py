@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.spectra.unresolved import as_infinite
+from ntk_conditioning.tables import TABLES
 from ntk_workflow.claims.papers import EXTREME, Claim, Join, columns
 
 HOLDS = "holds"
@@ -25,7 +26,7 @@ NETWORK = (
     *("shape", "parameter", "dataset", "model", "architecture", "activation", "depth", "width"),
     *("n", "d", "seed"),
 )
-#: Columns that tell cases apart, in the order in which a case is named.
+#: Columns that tell cases apart, with the table's keys, in the order in which a case is named.
 KEYS = (
     *("statement", "experiment", "kernel", "shape", "parameter", "dataset", "model"),
     *("architecture", "activation", "depth", "width", "layer", "label_scale", "radius"),
@@ -83,7 +84,8 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     undecided, rows = int(gap.isna().sum()), rows[gap.notna()]
     if rows.empty:
         return Finding(NOT_TESTED, undecided=undecided)
-    codes = {key: pd.factorize(rows[key], use_na_sentinel=False)[0] for key in KEYS if key in rows}
+    known = [key for key in dict.fromkeys([*KEYS, *TABLES[claim.table].keys]) if key in rows]
+    codes = {key: pd.factorize(rows[key], use_na_sentinel=False)[0] for key in known}
     keys = [key for key in codes if codes[key].any()]
     inner = ("seed", "block") if claim.statistic == "mean" else ("seed",)
     outer = [key for key in keys if key not in inner]
@@ -94,8 +96,8 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         seed = rows["seed"].astype(float)
     kind = _numbered(codes, outer, len(rows))
     network = _numbered(codes, [*outer, "seed"], len(rows))
-    columns = {"gap": gap, "target": target, "seed": seed, "kind": kind, "network": network}
-    measured = pd.DataFrame(columns, rows.index)
+    columns = {"gap": gap, "value": value, "target": target, "seed": seed, "kind": kind}
+    measured = pd.DataFrame({**columns, "network": network}, rows.index)
     cases = _cases(claim, measured)
     verdict, condition, meeting = _verdict(cases), None, None
     for slice_ in claim.conditions if verdict != HOLDS else ():
@@ -110,24 +112,23 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     worst = candidates.loc[_miss(claim, candidates["gap"]).idxmax()]
     case = []  # its values in the columns that tell the claim's cases apart
     for key in outer if claim.statistic == "mean" else keys:
-        value = rows.at[worst.name, key]
-        if isinstance(value, str):
-            case += [value] if value else []
-        elif not pd.isna(value):
-            case.append(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}")
-    values = cases["gap"] + cases["target"]
-    low, high = worst["low"], worst["high"]
+        name = rows.at[worst.name, key]
+        if isinstance(name, str):
+            case += [name] if name else []
+        elif not pd.isna(name):
+            case.append(f"{key} {name:g}" if isinstance(name, float) else f"{key} {name}")
+    low, high = (float(worst[end]) + float(worst["target"]) for end in ("low", "high"))
     known = np.isfinite([low, high]).any() or low == high
     return Finding(
         verdict,
-        measured=worst["gap"] + worst["target"],
+        measured=worst["value"],
         expected=worst["target"],
         worst=", ".join(case) or "the only case",
-        interval_low=low + worst["target"] if known else None,
-        interval_high=high + worst["target"] if known else None,
-        median=values.median(),
-        low=values.min(),
-        high=values.max(),
+        interval_low=low if known else None,
+        interval_high=high if known else None,
+        median=cases["value"].median(),
+        low=cases["value"].min(),
+        high=cases["value"].max(),
         networks=len(np.unique(_numbered(codes, NETWORK, len(rows))[seed.notna()])),
         cases=len(cases),
         holding=int(cases["good"].sum()),
@@ -174,6 +175,7 @@ def _cases(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
                 ends = np.quantile(again, QUANTILES, method="inverted_cdf")
             numbers.append((means.mean(), *ends))
         gap, low, high = np.transpose(numbers)
+        cases["value"] = gap + cases["target"]
         nearest = {"<": low, ">": high}.get(claim.comparison[0], np.clip(0.0, low, high))
     else:
         low, high = np.full(len(networks), np.inf), np.full(len(networks), -np.inf)

@@ -119,6 +119,15 @@ def test_the_page_says_where_the_tolerance_alone_allows_a_claim():
         assert ("which excludes 1: only the tolerance allows it" in shown["interval"]) == saved
 
 
+def test_rows_that_differ_in_a_key_of_their_table_are_no_other_networks():
+    """Of one network after no steps and nine the values are far apart, of two they are not."""
+    table = pd.DataFrame({"steps": [0, 0, 9, 9], "seed": [1, 2] * 2, "kappa": [0.1, 0.2, 0.8, 0.9]})
+    about = claim(table="orthogonality", where=(), target="1.1")
+    finding = check(about, {"orthogonality": table})
+    assert (finding.verdict, finding.worst) == (HOLDS, "seed 2, steps 9")
+    assert finding.interval_high == pytest.approx(1.0)
+
+
 def test_blocks_of_a_network_are_no_other_networks():
     table = pd.DataFrame({"kappa": [0.1, 1.5] * 2, "seed": [1, 1, 32, 32], "block": [0, 1, 0, 1]})
     table["activation"] = "relu"
