@@ -112,12 +112,12 @@ def _change(a: Any, b: Any) -> float:
 def where(row: Mapping[str, Any], keys: Sequence[str]) -> str:
     """Return a row's key in words: texts speak for themselves, numbers have their name.
 
-    >>> where({"dataset": "digits", "depth": 3.0, "seed": None}, ["dataset", "depth", "seed"])
-    'digits, depth 3'
+    >>> where({"dataset": "digits", "depth": None, "seed": 20260101.0}, ["dataset", "depth", "seed"])
+    'digits, seed 20260101'
     """
     values = [(key, row[key]) for key in keys if not pd.isna(row[key])]
     return ", ".join(
-        value if isinstance(value, str) else f"{key} {value:g}" for key, value in values
+        value if isinstance(value, str) else f"{key} {value:.10g}" for key, value in values
     )
 
 
@@ -151,6 +151,6 @@ def _parts(run: Path, tables: Mapping[str, Path]) -> tuple[Mapping[str, Any], ..
     code, data = {"workflow": project.pop("code", ABSENT)}, {}
     if "datasets" in tables:
         frame, _ = read_table(tables["datasets"])
-        seeds = ["" if pd.isna(seed) else f", seed {seed:g}" for seed in frame["seed"]]
+        seeds = ["" if pd.isna(seed) else f", seed {seed:.0f}" for seed in frame["seed"]]
         data = dict(zip(frame["dataset"] + seeds, frame["sha256"], strict=True))
     return config, code, versions | {PROJECT: project}, data

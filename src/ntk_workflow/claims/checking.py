@@ -116,7 +116,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         if isinstance(name, str):
             case += [name] if name else []
         elif not pd.isna(name):
-            case.append(f"{key} {name:g}" if isinstance(name, float) else f"{key} {name}")
+            case.append(f"{key} {name:.10g}" if isinstance(name, float) else f"{key} {name}")
     low, high = (float(worst[end]) + float(worst["target"]) for end in ("low", "high"))
     known = np.isfinite([low, high]).any() or low == high
     return Finding(
