@@ -112,8 +112,8 @@ def _change(a: Any, b: Any) -> float:
 def where(row: Mapping[str, Any], keys: Sequence[str]) -> str:
     """Return a row's key in words: texts speak for themselves, numbers have their name.
 
-    >>> where({"dataset": "digits", "depth": None, "seed": 20260101.0}, ["dataset", "depth", "seed"])
-    'digits, seed 20260101'
+    >>> where({"dataset": "wine", "depth": None, "seed": 20260101.0}, ["dataset", "depth", "seed"])
+    'wine, seed 20260101'
     """
     values = [(key, row[key]) for key in keys if not pd.isna(row[key])]
     return ", ".join(

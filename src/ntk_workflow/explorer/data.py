@@ -109,9 +109,9 @@ def training(tables: Tables) -> pd.DataFrame:
         long = long.set_axis([*names, "loss"], axis=1).explode(["epoch", "loss"])
         parts.append(long.astype({"epoch": float, "loss": float}).assign(kind="predicted"))
     rows = pd.concat(parts)
-    last = rows.groupby("experiment")["epoch"].transform("max")
-    thin = (last / CURVE_POINTS).clip(lower=1).round()
-    shown = (rows["epoch"] % thin == 0) | (rows["epoch"] == last)
+    epochs = rows.groupby(list(POINT_KEYS))["epoch"]  # that were evaluated
+    thin = (epochs.transform("nunique") / CURVE_POINTS).clip(lower=1).round()
+    shown = (epochs.rank("dense") % thin == 1 % thin) | (rows["epoch"] == epochs.transform("max"))
     rows = keyed(rows[shown & (rows["loss"] > 0)], KEYS["training"])
     return rows.assign(network=rows[list(POINT_KEYS[:-1])].agg(" · ".join, axis=1))
 
