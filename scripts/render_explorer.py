@@ -56,7 +56,7 @@ def main(argv: Argv = None) -> None:
         if source in held:  # charts whose tables the run does not have are left out
             charts[name] = chart
             fix_scales(chart, held[source])
-    claims = data.claims(frames, papers)
+    claims = data.claims(frames, papers, shown | {"map": shown["places"]})
     labels = {}
     for column in ("dataset", "activation"):
         names = {name for rows in held.values() for name in rows.get(column, ()) if name}

@@ -170,20 +170,23 @@ def pairs() -> pd.DataFrame:
     return rows
 
 
-def claims(tables: Tables, papers: Sequence[Paper]) -> list[dict[str, Any]]:
-    """Return the claims, main ones first, with verdicts and the ``keys`` of their rows by view."""
+def claims(tables: Tables, papers: Sequence[Paper], shown: Tables) -> list[dict[str, Any]]:
+    """Return the claims, main ones first, with verdicts and, by view, ``keys`` of their rows.
+
+    Only those count that are ``shown``, which has the rows of each view.
+    """
     written = {(paper.name, claim.name): claim for paper in papers for claim in paper.claims}
     listed = []
     order = [(paper.name, name) for paper in papers for name in paper.main]
-    found = tables.get("claims", pd.DataFrame()).to_dict("records")
+    verdicts = tables.get("claims", pd.DataFrame()).to_dict("records")
     rank = {name: number for number, name in enumerate(order)}
-    for row in sorted(found, key=lambda row: rank.get((row["paper"], row["claim"]), len(rank))):
+    for row in sorted(verdicts, key=lambda row: rank.get((row["paper"], row["claim"]), len(rank))):
         claim, keys = written.get((row["paper"], row["claim"])), {}
         view = EXPLORED.get(claim.table) if claim else None
         if claim and view in KEYS and claim.table in tables:
-            rows = rows_of(claim, tables)
-            if not rows.empty:
-                keys[view] = sorted({*keyed(rows, KEYS[view])["key"]})
+            rows, there = rows_of(claim, tables), shown[view].get("key", ())
+            if not rows.empty and (found := {*keyed(rows, KEYS[view])["key"]} & {*there}):
+                keys[view] = sorted(found)
         if row["kind"] == "erratum":
             row["verdict"] = ERRATA.get(row["verdict"], row["verdict"])
         listed.append({name: plain(row[name]) for name in CLAIM_COLUMNS} | {"keys": keys})
