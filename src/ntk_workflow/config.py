@@ -149,7 +149,7 @@ def _reason(error: jsonschema.ValidationError) -> str:
     """Return jsonschema's message with a remedy, where there is one."""
     rule, expected, value = error.validator, error.validator_value, error.instance
     remedy = ""
-    if rule == "type" and "array" in expected and not isinstance(value, dict):
+    if rule == "type" and "array" in expected and not isinstance(value, dict | None):
         remedy = f"; write [{value}]"
     elif rule == "enum" and (close := difflib.get_close_matches(str(value), map(str, expected), 1)):
         remedy = f"; did you mean {close[0]!r}?"

@@ -101,7 +101,7 @@ def pages(run: Run) -> list[str]:
 
 def suggest(run: Run, target: str) -> None:
     """Refuse a target that does not exist, with those that are like it."""
-    targets = ["all", "bundle", "claims", *map(listing.target, run.figures)]
+    targets = ["advice", "all", "bundle", "claims", *map(listing.target, run.figures)]
     similar = " or ".join(name for name in targets if target in name)
     advice = f"did you mean {similar}?" if similar else did_you_mean(target, targets)
     message = f"no target {target!r}; {advice}"
