@@ -13,8 +13,8 @@ from ntk_conditioning.files import scratch_folder, write_text
 from ntk_workflow.bundle import archive
 from ntk_workflow.bundle.signatures import made_by
 from ntk_workflow.cli import Argv, Parser, log, not_negative, program
-from ntk_workflow.comparison import PARTS, compare, where
-from ntk_workflow.pages.rendering import render
+from ntk_workflow.comparison import PARTS, compare
+from ntk_workflow.pages.rendering import render, where
 
 
 def short(value: Any) -> str:

@@ -99,12 +99,16 @@ def activation_names(
             yield f"{at}: {name} has errors of {error:.2%} at infinite width, {limit}{remedy}"
 
 
-def names(run: Run, study: str, *, labels: str = "", infinite: bool = True) -> Iterator[str]:
-    """Yield lines for datasets and activations of a study."""
+def names(
+    run: Run, study: str, *, labels: str = "", infinite: bool = True, drawn: bool = True
+) -> Iterator[str]:
+    """Yield lines for datasets and activations of a study, and for ``drawn`` samples."""
     section = run.config[study]
     yield from datasets(run, section, f"{study}.", labels)
     on = section["datasets"] if infinite else ()
     yield from activation_names(run, section["activations"], f"{study}.activations", on)
+    for name in section["datasets"] if drawn else ():
+        yield from enough(run, section.get("samples", "all"), name, f"{study}.samples")
 
 
 def on_sphere(run: Run, name: str) -> bool:
@@ -119,8 +123,9 @@ def available_samples(run: Run, name: str) -> int | None:
 
 
 def enough(run: Run, samples: Any, name: str, where: str) -> Iterator[str]:
-    """Yield a line if a dataset has not so many samples."""
+    """Yield a line if a dataset has not so many samples, the most of a list of sizes."""
     available = available_samples(run, name)
+    samples = max(samples, default=0) if isinstance(samples, list) else samples
     if samples != "all" and available is not None and samples > available:
         excess = f"{samples} is more than the {available} samples of {name}"
         yield f"{where}: {excess}; take at most {available}"

@@ -6,7 +6,7 @@ the largest number of both, since the small numbers of a spectrum are rounding n
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -107,18 +107,6 @@ def _change(a: Any, b: Any) -> float:
     with np.errstate(invalid="ignore"):
         change = float(np.abs(x - y).max() / np.abs([x, y]).max())
     return np.inf if np.isnan(change) else change
-
-
-def where(row: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return a row's key in words: texts speak for themselves, numbers have their name.
-
-    >>> where({"dataset": "wine", "depth": None, "seed": 20260101.0}, ["dataset", "depth", "seed"])
-    'wine, seed 20260101'
-    """
-    values = [(key, row[key]) for key in keys if not pd.isna(row[key])]
-    return ", ".join(
-        value if isinstance(value, str) else f"{key} {value:.10g}" for key, value in values
-    )
 
 
 def compare(a: Path, b: Path, *, tolerance: float) -> dict[str, Any]:

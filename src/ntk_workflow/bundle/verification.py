@@ -26,6 +26,7 @@ from ntk_conditioning.tables import TABLES
 from ntk_workflow import comparison
 from ntk_workflow.bundle.archive import files_by_name
 from ntk_workflow.config import SCHEMAS, read_yaml, schema_errors, user_programs
+from ntk_workflow.pages.rendering import where
 
 #: This checkout, whose notebooks and programs a bundle is verified with.
 ROOT = SCHEMAS.parent
@@ -147,7 +148,7 @@ def compared_tables(a: Path, b: Path, tolerance: float, without: str = "^$") -> 
         return ""
     for column in difference["columns"]:
         e = column["examples"][0]
-        row = comparison.where(e, difference["keys"])
+        row = where(e, difference["keys"])
         return f"{column['name']} is {e['a']}, and {e['b']} when made again, at {row}"
     rows = len(difference["only_a"]), len(difference["only_b"])
     return f"{rows[0]} rows too many, {rows[1]} missing, or other columns, when made again"

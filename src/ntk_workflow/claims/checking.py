@@ -13,6 +13,7 @@ from ntk_conditioning.errors import UserError, one_line
 from ntk_conditioning.spectra.unresolved import as_infinite
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.claims.papers import EXTREME, Claim, Join, columns
+from ntk_workflow.pages.rendering import where
 
 HOLDS = "holds"
 UNDER_A_CONDITION = "holds under a condition"
@@ -110,22 +111,16 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
             break
     candidates = cases[cases["against"]] if cases["against"].any() else cases
     worst = candidates.loc[_miss(claim, candidates["gap"]).idxmax()]
-    case = []  # its values in the columns that tell the claim's cases apart
-    for key in outer if claim.statistic == "mean" else keys:
-        name = rows.at[worst.name, key]
-        if isinstance(name, str):
-            case += [name] if name else []
-        elif not pd.isna(name):
-            case.append(f"{key} {name:.10g}" if isinstance(name, float) else f"{key} {name}")
+    case = where(rows.loc[worst.name], outer if claim.statistic == "mean" else keys)
     low, high = (float(worst[end]) + float(worst["target"]) for end in ("low", "high"))
-    known = np.isfinite([low, high]).any() or low == high
+    ends = np.isfinite([low, high]).any() or low == high
     return Finding(
         verdict,
         measured=worst["value"],
         expected=worst["target"],
-        worst=", ".join(case) or "the only case",
-        interval_low=low if known else None,
-        interval_high=high if known else None,
+        worst=case or "the only case",
+        interval_low=low if ends else None,
+        interval_high=high if ends else None,
         median=cases["value"].median(),
         low=cases["value"].min(),
         high=cases["value"].max(),

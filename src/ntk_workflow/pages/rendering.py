@@ -1,9 +1,11 @@
 """Render the templates: HTML pages that load nothing, with all values escaped, and Markdown."""
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from latex2mathml.converter import convert
 from markupsafe import Markup
@@ -25,6 +27,19 @@ def shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "–", True: "yes", False: "no"}[value]
     return f"{value:.4g}".replace("inf", "∞") if isinstance(value, float) else str(value)
+
+
+def where(row: Mapping[str, Any], keys: Iterable[str]) -> str:
+    """Return a row's key in words: texts speak for themselves, numbers have their name.
+
+    >>> where({"dataset": "wine", "depth": None, "seed": 20260101.0}, ["dataset", "depth", "seed"])
+    'wine, seed 20260101'
+    """
+    known = {key: row[key] for key in keys if not pd.isna(row[key]) and row[key] != ""}
+    return ", ".join(
+        value if isinstance(value, str) else f"{key} {value:{'g' if value % 1 else '.0f'}}"
+        for key, value in known.items()
+    )
 
 
 def mathml(latex: str, *, place: str) -> Markup:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ntk_conditioning.networks import architectures
 from ntk_conditioning.networks.architectures import MODELS, kind_of
-from ntk_workflow.checks import enough, images, names, networks
+from ntk_workflow.checks import images, names, networks
 from ntk_workflow.config import did_you_mean
 from ntk_workflow.resources import PROGRAM, Config, Samples, Size, gradient_kernel, layers
 from ntk_workflow.run import Run
@@ -20,8 +20,6 @@ def checks(run: Run) -> Iterator[str]:
     yield from names(run, STUDY, infinite=False)
     yield from networks(run, study, f"{STUDY}.")
     yield from images(run, study, f"{STUDY}.")
-    for name in study["datasets"]:
-        yield from enough(run, study["samples"], name, f"{STUDY}.samples")
     for name in study["overrides"].keys() - {*MODELS, *run.models}:
         advice = did_you_mean(name, study["models"])
         yield f"{STUDY}.overrides.{name}: unknown network {name!r}; {advice}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ntk_workflow.checks import enough, names, on_sphere
+from ntk_workflow.checks import names, on_sphere
 from ntk_workflow.resources import EIGENVALUES, PROGRAM, Config, Samples, Size
 from ntk_workflow.run import Run
 
@@ -17,7 +17,6 @@ def checks(run: Run) -> Iterator[str]:
         if not on_sphere(run, name):
             problem = f"{name} is not on the unit sphere; take one with scaling unit_norm"
             yield f"{STUDY}.datasets[{index}]: {problem}"
-        yield from enough(run, study["samples"], name, f"{STUDY}.samples")
 
 
 def compute_bounds(w: Any, config: Config, samples: Samples) -> Size:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ntk_conditioning.kernels import sampled
-from ntk_workflow.checks import enough, names
+from ntk_workflow.checks import names
 from ntk_workflow.resources import EIGENVALUES, FLOP, PROGRAM, Config, Samples, Size
 from ntk_workflow.run import Run
 
@@ -12,10 +12,7 @@ STUDY = "finite_width_study"
 
 
 def checks(run: Run) -> Iterator[str]:
-    study = run.config[STUDY]
     yield from names(run, STUDY)
-    for name in study["datasets"]:
-        yield from enough(run, max(study["samples"]), name, f"{STUDY}.samples")
 
 
 def measure_finite_width(w: Any, config: Config, samples: Samples) -> Size:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from typing import Any
 
-from ntk_workflow.checks import enough, names
+from ntk_workflow.checks import names
 from ntk_workflow.config import did_you_mean
 from ntk_workflow.resources import FLOP, PROGRAM, Config, Samples, Size
 from ntk_workflow.run import Run
@@ -23,8 +23,6 @@ def checks(run: Run, study: str = STUDY) -> Iterator[str]:
         elif "m" not in architectures[name]["hidden"]:
             problem = f"no width of {name} is m, the one that varies; put m in"
             yield f"architectures.{name}.hidden: {problem}"
-    for name in section["datasets"]:
-        yield from enough(run, section["samples"], name, f"{study}.samples")
 
 
 def measure_orthogonality(w: Any, config: Config, samples: Samples) -> Size:

@@ -20,7 +20,7 @@ def rows(study: Config) -> list[tuple[str, str]]:
 
 def checks(run: Run) -> Iterator[str]:
     study = run.config[STUDY]
-    yield from names(run, STUDY)
+    yield from names(run, STUDY, drawn=False)
     large = (study["large"] or {}).get("activations", ())
     yield from activation_names(run, large, f"{STUDY}.large.activations")
 

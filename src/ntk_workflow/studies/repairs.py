@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from ntk_workflow.checks import enough, names
+from ntk_workflow.checks import names
 from ntk_workflow.resources import EIGENVALUES, PROGRAM, Config, Samples, Size, layers
 from ntk_workflow.run import Run
 
@@ -16,7 +16,6 @@ def checks(run: Run) -> Iterator[str]:
     study = run.config[STUDY]
     yield from names(run, STUDY, labels="predicted steps need them", infinite=False)
     for name in study["datasets"]:
-        yield from enough(run, study["samples"], name, f"{STUDY}.samples")
         most = min(study["samples"], run.shape(name)[1] or math.inf) - 1
         if max(study["directions"]) > most:
             yield f"{STUDY}.directions: {name} has at most {most} top directions; take fewer"

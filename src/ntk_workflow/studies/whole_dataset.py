@@ -15,8 +15,7 @@ def checks(run: Run) -> Iterator[str]:
     study = run.config[STUDY]
     yield from names(run, STUDY, infinite=False)
     for name in study["datasets"]:
-        for key in ("samples", "bounded"):
-            yield from enough(run, max(study[key], default=0), name, f"{STUDY}.{key}")
+        yield from enough(run, study["bounded"], name, f"{STUDY}.bounded")
 
 
 def measure_whole_dataset(w: Any, config: Config, samples: Samples) -> Size:

@@ -83,8 +83,8 @@ class TrainingTask:
 
 def require_batches(task: TrainingTask) -> None:
     """Raise `UserError` if a step had a single sample, in which batch norms find no variance."""
-    n, batch = task.samples.shape[0], task.settings.batch_size
-    batch = n if batch == "all" else min(batch, n)
+    n, size = task.samples.shape[0], task.settings.batch_size
+    batch = n if size == "all" else min(size, n)
     layers = task.make(generator(0, "init")).modules() if 1 in (batch, n % batch) else ()
     if any(isinstance(layer, torch.nn.BatchNorm1d) for layer in layers):
         problem = f"of {n} samples a step has one alone, and batch normalisation needs two"
