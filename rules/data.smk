@@ -29,8 +29,7 @@ rule download_file:
     conda:
         "../envs/environment.yaml"
     params:
-        # of what depends on the output Snakemake compares nothing: another place, here and
-        # below, reruns nothing
+        # of what depends on the output Snakemake compares nothing: another place reruns nothing
         target=lambda w, output: f"{config['data_dir']}/{w.file}",
         urls=lambda w, output: downloads[w.file]["urls"],
         mirror=lambda w, output: f"--mirror={config['mirror'] or ''}",

@@ -52,7 +52,6 @@ def main(argv: Argv = None) -> None:
         formulas = re.sub(r":math:`([^`]*)`", r"$\1$", words)
         heading = f"## {name}\n\n[{name}.pdf]({name}.pdf), {width:.1f} × {height:.1f} inches"
         markdown.append(f"{heading}\n\n{formulas}\n")
-    for name, path in args.figures:
         with atomic(args.folder / f"{name}.pdf") as temporary:
             shutil.copyfile(path, temporary)
     write_text(args.folder / "captions.tex", "\n".join(latex))

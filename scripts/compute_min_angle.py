@@ -20,8 +20,7 @@ from ntk_workflow.rows import available_memory, samples_by_seed
 def main(argv: cli.Argv = None) -> None:
     options = (*cli.ROW, "depths", "seeds", "width", "exclude-duplicates", "device")
     parser = cli.Parser(*options, description=__doc__)
-    help = "dataset (.npz), for all seeds or each"
-    parser.add_argument("--data", type=Path, nargs="+", required=True, help=help)
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="one, or each seed's")
     args = parser.parse_args(argv)
 
     sigmas = activations.load(args.activation, args.activation_file)

@@ -18,8 +18,7 @@ from ntk_workflow import cli
 def main(argv: cli.Argv = None) -> None:
     options = (*cli.COMPUTE, "data", "dataset", "samples", "depths", "seeds")
     parser = cli.Parser(*options, description=__doc__)
-    help = "top directions to remove"
-    parser.add_argument("--directions", type=int, nargs="+", required=True, help=help)
+    parser.add_argument("--directions", type=int, nargs="+", required=True, help="top ones removed")
     args = parser.parse_args(argv)
 
     sigmas = activations.load(args.activation, args.activation_file)

@@ -110,12 +110,9 @@ def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) 
     entries = located(entries, home)
     errors, problems = user_activations(config["activation_files"], where.get("checked", False))
     models, more = user_networks(config["models"], taken=entries)
-    lines += problems + more
-    papers: dict[str, Any] = {}
-    try:
-        papers = claim_files.read(config["papers"] or (), folder=f"{home}papers", figures=figures)
-    except ValueError as error:
-        lines += str(error).splitlines()
+    places: Any = {"folder": f"{home}papers", "figures": figures}
+    papers, others = claim_files.read(config["papers"] or (), **places)
+    lines += problems + more + others
     for index, name in enumerate(config["figures"]):
         if name not in figures:
             advice = did_you_mean(name, figures)

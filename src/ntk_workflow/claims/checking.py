@@ -86,8 +86,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     if rows.empty:
         return Finding(NOT_TESTED, undecided=undecided)
     known = [key for key in dict.fromkeys([*KEYS, *TABLES[claim.table].keys]) if key in rows]
-    codes = {key: pd.factorize(rows[key], use_na_sentinel=False)[0] for key in known}
-    keys = [key for key in codes if codes[key].any()]
+    keys = [key for key in known if rows[key].nunique(dropna=False) > 1]
     inner = ("seed", "block") if claim.statistic == "mean" else ("seed",)
     outer = [key for key in keys if key not in inner]
     seed = pd.Series(np.nan, rows.index)  # of one network
@@ -95,8 +94,8 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         seed = rows["seeds"].where(rows["seeds"] == 1).astype(float)
     elif "seed" in rows and "networks" not in rows:  # not one that draws many networks
         seed = rows["seed"].astype(float)
-    kind = _numbered(codes, outer, len(rows))
-    network = _numbered(codes, [*outer, "seed"], len(rows))
+    kind = _numbered(rows, outer)
+    network = _numbered(rows, [*outer, "seed"] if "seed" in keys else outer)
     columns = {"gap": gap, "value": value, "target": target, "seed": seed, "kind": kind}
     measured = pd.DataFrame({**columns, "network": network}, rows.index)
     cases = _cases(claim, measured)
@@ -124,7 +123,7 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
         median=cases["value"].median(),
         low=cases["value"].min(),
         high=cases["value"].max(),
-        networks=len(np.unique(_numbered(codes, NETWORK, len(rows))[seed.notna()])),
+        networks=len(rows[seed.notna()].drop_duplicates([n for n in NETWORK if n in rows] or None)),
         cases=len(cases),
         holding=int(cases["good"].sum()),
         undecided=undecided,
@@ -134,13 +133,9 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     )
 
 
-def _numbered(codes: Mapping[str, Any], keys: Sequence[str], count: int) -> NDArray[np.intp]:
-    """Return a number for each of ``count`` rows, the same where the codes of the keys are."""
-    numbers = np.zeros(count, np.intp)
-    for key in keys:
-        if key in codes:
-            numbers = np.unique(numbers * (count + 1) + codes[key], return_inverse=True)[1]
-    return numbers
+def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> Any:
+    """Return a number for each row, the same where the keys are."""
+    return rows.groupby(list(keys), dropna=False, sort=False).ngroup() if keys else 0
 
 
 @cache

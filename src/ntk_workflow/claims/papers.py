@@ -193,8 +193,10 @@ def _mistakes(paper: Paper) -> Iterator[str]:
                 yield f"{place}: there is no column {name!r} in {claim.table}; {near}"
 
 
-def read(names: Sequence[str], *, folder: str, figures: Collection[str]) -> dict[str, Paper]:
-    """Return the papers by name; `UserError` with a line for each mistake in any of them."""
+def read(
+    names: Sequence[str], *, folder: str, figures: Collection[str]
+) -> tuple[dict[str, Paper], list[str]]:
+    """Return the papers by name, and lines for the mistakes in all of them."""
     papers: dict[str, Paper] = {}
     problems = []
     for name in names:
@@ -212,6 +214,4 @@ def read(names: Sequence[str], *, folder: str, figures: Collection[str]) -> dict
             if claim.figure not in {None, *figures}:
                 near = did_you_mean(str(claim.figure), figures)
                 problems.append(f"{path}: claim {claim.name}: no figure {claim.figure!r}; {near}")
-    if problems:
-        raise UserError("\n".join(problems))
-    return papers
+    return papers, problems

@@ -177,9 +177,8 @@ def claims(tables: Tables, papers: Sequence[Paper], shown: Tables) -> list[dict[
     """
     written = {(paper.name, claim.name): claim for paper in papers for claim in paper.claims}
     listed = []
-    order = [(paper.name, name) for paper in papers for name in paper.main]
     verdicts = tables.get("claims", pd.DataFrame()).to_dict("records")
-    rank = {name: number for number, name in enumerate(order)}
+    rank = {key: k for k, key in enumerate((p.name, name) for p in papers for name in p.main)}
     for row in sorted(verdicts, key=lambda row: rank.get((row["paper"], row["claim"]), len(rank))):
         claim, keys = written.get((row["paper"], row["claim"])), {}
         view = EXPLORED.get(claim.table) if claim else None

@@ -84,11 +84,11 @@ class TrainingTask:
 def require_batches(task: TrainingTask) -> None:
     """Raise `UserError` if a step had a single sample, in which batch norms find no variance."""
     n, size = task.samples.shape[0], task.settings.batch_size
-    batch = n if size == "all" else min(size, n)
-    layers = task.make(generator(0, "init")).modules() if 1 in (batch, n % batch) else ()
+    last = n if size == "all" else n % size or size
+    layers = task.make(generator(0, "init")).modules() if last == 1 else ()
     if any(isinstance(layer, torch.nn.BatchNorm1d) for layer in layers):
-        problem = f"of {n} samples a step has one alone, and batch normalisation needs two"
-        raise UserError(f"batch_size {batch}: {problem}; give another")
+        problem = f"the last step of {n} samples has one, and batch normalisation needs two"
+        raise UserError(f"batch_size {size}: {problem}; give another")
 
 
 def new_network(name: str, own: UserModel | None, rng: np.random.Generator, **size: Any) -> Network:
