@@ -215,6 +215,11 @@ def test_a_recorded_config_that_no_run_has_is_refused(config, tmp_path):
             verification.verify(tmp_path / "results/ci")
 
 
+def test_without_rows_nothing_is_computed_again(tmp_path):
+    with pytest.raises(UserError, match="it has no rows"):
+        verification.recompute(tmp_path, {}, 3, "data", tmp_path / "again")
+
+
 def test_a_run_of_its_authors_own_data_is_made_again_without_them(tmp_path: Path, capfd):
     content = sha256(shutil.copyfile(ROOT / "docs/examples/wine.csv", tmp_path / "secret.csv"))
     entry = yaml.safe_load((ROOT / "docs/examples/own_catalogue.yaml").read_text())["wine"]

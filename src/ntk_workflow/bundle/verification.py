@@ -169,6 +169,8 @@ def recompute(
 ) -> str:
     """Return which rows, drawn at random, were computed again, in a line; or `UserError`."""
     rows = sorted(name for name in files_of_rows(results) if name.endswith(".parquet"))
+    if not rows:  # without a target all would be made
+        raise UserError("it has no rows (include_rows: false): none can be computed again")
     drawn = random.SystemRandom().sample(rows, min(count, len(rows)))
     targets = [f"results/{results.name}/{name}" for name in drawn]
     near = mirror if "://" in mirror else str(Path(mirror).resolve())

@@ -171,10 +171,7 @@ def pairs() -> pd.DataFrame:
 
 
 def claims(tables: Tables, papers: Sequence[Paper], shown: Tables) -> list[dict[str, Any]]:
-    """Return the claims, main ones first, with verdicts and, by view, ``keys`` of their rows.
-
-    Only those count that are ``shown``, which has the rows of each view.
-    """
+    """Return the claims, main ones first, with verdicts and ``keys`` of rows that are ``shown``."""
     written = {(paper.name, claim.name): claim for paper in papers for claim in paper.claims}
     listed = []
     verdicts = tables.get("claims", pd.DataFrame()).to_dict("records")
