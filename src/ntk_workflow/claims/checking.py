@@ -103,11 +103,13 @@ def _compared(claim: Claim, rows: pd.DataFrame) -> Finding:
     for slice_ in claim.conditions if verdict != HOLDS else ():
         meets = evaluate(claim, rows, slice_.where).astype(bool)
         if meets.any() and _verdict(inside := _cases(claim, measured[meets])) == HOLDS:
-            condition, meeting = slice_.words, len(inside)
             exact = slice_.derived and not _cases(claim, measured[~meets])["good"].any()
-            if exact or 2 * meeting >= len(cases):
+            if saved := exact or 2 * len(inside) >= len(cases):
                 verdict = UNDER_A_CONDITION
-            break
+            if saved or condition is None:
+                condition, meeting = slice_.words, len(inside)
+            if saved:
+                break
     candidates = cases[cases["against"]] if cases["against"].any() else cases
     worst = candidates.loc[_miss(claim, candidates["gap"]).idxmax()]
     case = where(rows.loc[worst.name], outer if claim.statistic == "mean" else keys)

@@ -157,6 +157,7 @@ UNTESTED = {"verdict": NOT_TESTED, "measured": None}
 LARGEST = "kappa == kappa.max()"
 INFINITE = {"unresolved": ["kappa"]}
 BESIDE = (*RELU, "linear_kappa > 10", "depth == 1")
+FEW_AND_HALF = [Condition("kappa < 4", "few"), Condition("kappa < 6", "half")]
 LARGE, SMALL = {"paper_size": "at == 100"}, {"paper_size": "at == 1", "target": "6"}
 #: What is claimed of the kappas 5, 3, 6 and 7 of ReLU, and what is found.
 CASES = [
@@ -174,11 +175,13 @@ CASES = [
     (RATIO | INFINITE, {"verdict": HOLDS, "cases": 4, "low": 0}),
     (INFINITE | {"where": LINEAR.where, "target": "20"}, {"verdict": FAILS, "measured": math.inf}),
     ({"joins": [LINEAR], "where": BESIDE}, {"cases": 1, "measured": 6}),
+    ({"target": "kappa / 0"}, {"verdict": HOLDS, "measured": 5, "low": 3}),
     # rows are selected step by step
     ({"where": ("at == 1", LARGEST), "target": "11"}, {"cases": 2}),  # the two linear ones
     ({"where": (LARGEST, "at == 1")}, {"cases": 0}),
     # a condition is met by half of the cases, or is exact
     (on("6", "kappa < 6"), {"verdict": UNDER_A_CONDITION, "condition": "there"}),
+    ({"target": "6", "conditions": FEW_AND_HALF}, {"condition": "half", "condition_cases": 2}),
     (on("4", "kappa < 4"), {"verdict": FAILS}),
     (on("4", "kappa < 4", "Theorem 1"), {"verdict": UNDER_A_CONDITION}),
     (on("6", "kappa < 4", "Theorem 1"), {"verdict": FAILS}),  # it holds for 5, too
