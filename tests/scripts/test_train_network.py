@@ -205,7 +205,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
         ({"data": "one_class.npz", "test": None}, "the data have 1 class; a classifier needs 2 or"),
         (OWN | {"model_file": None}, "no network 'mine'; built in are mlp, "),
         (OWN | {"image": None}, "build() gives a network that fails on 2 samples of shape (24,)"),
-        ({"model": "fc_batch_norm", "batch_size": 1}, "has one, and batch normalisation needs"),
+        ({"model": "fc_batch_norm", "batch_size": 1}, "samples: batch norms need two"),
         ({"depth": 2, "width": 3_000_000}, "; lower kernel_size, samples or width"),
     ],
 )

@@ -87,8 +87,7 @@ def require_batches(task: TrainingTask) -> None:
     last = n if size == "all" else n % size or size
     layers = task.make(generator(0, "init")).modules() if last == 1 else ()
     if any(isinstance(layer, torch.nn.BatchNorm1d) for layer in layers):
-        problem = f"the last step of {n} samples has one, and batch normalisation needs two"
-        raise UserError(f"batch_size {size}: {problem}; give another")
+        raise UserError(f"batch_size {size} leaves one of {n} samples: batch norms need two")
 
 
 def new_network(name: str, own: UserModel | None, rng: np.random.Generator, **size: Any) -> Network:
