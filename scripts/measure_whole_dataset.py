@@ -31,7 +31,7 @@ def main(argv: cli.Argv = None) -> None:
     parser, positive = cli.Parser(*options, description=__doc__), cli.positive_integer
     add = parser.add_argument
     add("--samples", type=positive, nargs="+", required=True, help="sizes n of exact kernels")
-    add("--bounded", type=positive, nargs="*", default=[], help="larger ones, by products alone")
+    add("--bounded", type=positive, nargs="*", default=[], help="others, by products alone")
     add("--probes", type=positive, default=2, help="Lanczos runs of a kernel that is not formed")
     add("--steps", type=positive, default=4, help="products of each run")
     args = parser.parse_args(argv)
@@ -62,7 +62,7 @@ def main(argv: cli.Argv = None) -> None:
             rows += done
             if done[0]["kappa"] is not None:
                 least = min(least, done[0]["lambda_min"] + done[0]["lambda_min_error"])
-        for n in [] if is_linear(mlp) else sorted(args.bounded):
+        for n in [] if is_linear(mlp) else sorted({*args.bounded} - {*args.samples}):
             cell = names | given | {"n": n, "probes": args.probes, "steps": args.steps}
             if (done := checkpoints.read(cell)) is None:
                 kernel = ntk_operator(mlp, torch.from_numpy(x[:n]))

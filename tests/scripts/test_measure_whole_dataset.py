@@ -20,9 +20,9 @@ def test_products_bound_what_the_exact_kernel_has(tmp_path):
         return {tuple(row[key] for key in keys): row for row in found}
 
     exact = rows("exact", samples=(6, 24, 60))
-    bounds = rows("bounds", samples=(6, 24), bounded=(60,))
+    bounds = rows("bounds", samples=(6, 24), bounded=(24, 60))
     products = {key: row for key, row in bounds.items() if row["method"] == "products"}
-    assert [*products] == [("relu", 2, 1, 60), ("relu", 2, 2, 60)]  # others have no kappa
+    assert [*products] == [("relu", 2, 1, 60), ("relu", 2, 2, 60)]  # others are exact
     for key, row in products.items():
         few, whole = exact[(*key[:3], 24)], exact[key]
         top = whole["lambda_max"]
