@@ -18,8 +18,7 @@ def main(argv: cli.Argv = None) -> None:
     for name in SHAPES:
         add(f"--{name.replace('_', '-')}", type=cli.not_negative, nargs="+", default=())
     add("--samples", type=cli.positive_integer, nargs="+", required=True, help="numbers n")
-    help = "numbers n/d, of which those that leave fewer than 3 dimensions are left out"
-    add("--samples-per-dimension", type=cli.positive_number, nargs="+", required=True, help=help)
+    add("--samples-per-dimension", type=cli.positive_number, nargs="+", required=True, help="n/d")
     args = parser.parse_args(argv)
 
     cli.log.info("device cpu, float64, infinite width, samples drawn on the sphere")

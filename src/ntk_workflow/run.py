@@ -110,8 +110,7 @@ def load(config: Mapping[str, Any], source: Path, home: str = "", **where: Any) 
     entries = located(entries, home)
     errors, problems = user_activations(config["activation_files"], where.get("checked", False))
     models, more = user_networks(config["models"], taken=entries)
-    places: Any = {"folder": f"{home}papers", "figures": figures}
-    papers, others = claim_files.read(config["papers"] or (), **places)
+    papers, others = claim_files.read(config["papers"] or (), f"{home}papers", figures)
     lines += problems + more + others
     for index, name in enumerate(config["figures"]):
         if name not in figures:

@@ -194,7 +194,7 @@ def _mistakes(paper: Paper) -> Iterator[str]:
 
 
 def read(
-    names: Sequence[str], *, folder: str, figures: Collection[str]
+    names: Sequence[str], folder: str, figures: Collection[str]
 ) -> tuple[dict[str, Paper], list[str]]:
     """Return the papers by name, and lines for the mistakes in all of them."""
     papers: dict[str, Paper] = {}

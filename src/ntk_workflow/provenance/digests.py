@@ -85,13 +85,15 @@ def _known() -> dict[str, str]:
 
 
 def _meaning(text: str, path: Path) -> str:
-    """Return a program without comments, layout and docstrings."""
-    tree = ast.parse(text, str(path))
-    for node in ast.walk(tree):
-        documented = ast.Module | ast.ClassDef | ast.FunctionDef
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:]
-    return ast.dump(tree)
+    """Return a program without comments, layout and docstrings; whole if it is not Python alone."""
+    with suppress(SyntaxError):  # of a notebook with magic commands
+        tree = ast.parse(text, str(path))
+        for node in ast.walk(tree):
+            documented = ast.Module | ast.ClassDef | ast.FunctionDef
+            if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:]
+        return ast.dump(tree)
+    return text
 
 
 def _imported(text: str, path: Path, root: Path) -> Iterator[Path]:

@@ -110,9 +110,10 @@ def test_a_program_depends_on_the_tables_that_it_names(tree):
     assert digest(tree) != every
 
 
-def test_notebooks_count_by_their_code(tree):
+@pytest.mark.parametrize("magic", ["", "%matplotlib inline\n"])
+def test_notebooks_count_by_their_code(tree, magic):
     def digest_with(text: str, outputs: list) -> str:
-        code = "from ntk_conditioning import gamma\nprint(gamma.C)"
+        code = f"{magic}from ntk_conditioning import gamma\nprint(gamma.C)"
         cells = [{"cell_type": "markdown", "source": [text]}]
         cells += [{"cell_type": "code", "source": [code], "outputs": outputs}]
         (tree / "figure.ipynb").write_text(json.dumps({"cells": cells}))
