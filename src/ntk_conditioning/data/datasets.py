@@ -88,7 +88,7 @@ def read(
             "list the feature columns under options, features"
         )
     samples = reader(*map(parts.get, needed), **options)
-    if split == "test" and samples.y is not None and samples.y.dtype.kind == "U":
+    if split == "test" and samples.y is not None and samples.y.dtype.kind in "UO":
         raise ContentError(
             f"{samples.y_source}: texts would be numbered other than in the training part; "
             "write the labels of both parts as integers"

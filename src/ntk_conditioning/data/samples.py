@@ -67,14 +67,14 @@ class RawSamples:
         y, source = self.y, self.y_source
         if y is None:
             return None
-        if y.dtype.kind not in "biuU":
+        if y.dtype.kind not in "biuUO":
             raise ContentError(f"{source} holds {y.dtype}; labels must be integers or texts")
         if y.shape != (len(self.x),):
             raise ContentError(
                 f"{source} has labels of shape {y.shape}, but {self.x_source} has {len(self.x)} "
                 "samples; take both from the same dataset, a label for each sample"
             )
-        if y.dtype.kind == "U":
+        if y.dtype.kind in "UO":
             y = np.unique(y, return_inverse=True)[1]
         if y.dtype.kind == "u" and y.max() > np.iinfo(np.int64).max:
             raise ContentError(f"{source} has label {y.max()}; labels must be below 2^63")

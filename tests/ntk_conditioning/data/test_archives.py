@@ -99,7 +99,7 @@ HEADER = special("data_batch_1.bin", size=1 << 26).tobuf(tarfile.GNU_FORMAT)
 BOMBS = {
     "idx.gz": (partial(read_idx, y=None), IDX, r"holds 1179\d+ byt"),
     "npz": (read_npz, NPZ, r"holds 671\d+ bytes"),
-    "parquet": (partial(read_parquet, labels=None), PARQUET, "holds 67108864 bytes"),
+    "parquet": (partial(read_parquet, labels=None), PARQUET, r"holds 671\d+ bytes"),
     "tar.gz": (read_cifar10, gzip.compress(HEADER) + ZEROS, r"holds 671\d+ byt"),
     "flac": (read_flac, ENDLESS, "holds 137438953470 bytes"),
 }

@@ -173,9 +173,12 @@ def test_types_are_kept_and_categories_are_labels(tmp_path):
 
 def test_labels_may_have_commas_and_are_read_without_spaces_and_zeros_before_them(tmp_path):
     for text, features, labels in (
-        ("a;y\n1.5;b, c\n2.5;a\n", [[1.5], [2.5]], [1, 0]),
-        ("a, y\n1, dog\n2,cat\n3,dog \n", [[1], [2], [3]], [1, 0, 1]),
+        ("a;y\n1.5;b, c\n2.5;1,2\n", [[1.5], [2.5]], [1, 0]),
+        ("a, y \n1, dog\n2,cat\n3,dog \n", [[1], [2], [3]], [1, 0, 1]),
         ("a,y\n1,01\n2,02\n3,01\n", [[1], [2], [3]], [1, 2, 1]),
+        ('"a; mm; cm",y\n1,True\n2,False\n', [[1], [2]], [1, 0]),
+        ("a;y\n0,125;1\n1,125;0\n", [[0.125], [1.125]], [1, 0]),
+        ("a,y\n99999999999999999999,1\n5,0\n", [[1e20], [5]], [1, 0]),
     ):
         samples = read_csv(write(tmp_path, text), labels="y")
         assert (samples.x.tolist(), samples.labels().tolist()) == (features, labels)
@@ -234,19 +237,22 @@ CONTENT_FAULTS = [
     ("csv", "a,b\n", "has no samples, only columns"),
     ("csv", "a,b\n\n1,2\n\n3,x\n", "line 5, column 'b' is 'x', not a number; encode"),
     ("csv", 'a,b\n1,"2\n3"\n4,x\n', r"line 3, column 'b' is '2\\n3', not a number"),
-    ("csv", "a;b\n1,5;2.5\n", "line 2, column 'b' is '2.5', not a number"),
-    ("csv", ",a\n0,1\n1,2\n", "has a row index, column 'Unnamed: 0'"),
+    ("csv", "a;b\n1,5;3\n1,5;2.5\n", "line 3, column 'b' is '2.5', not a number"),
+    ("csv", ",a\n0,1\n1,2\n", "has a row index or columns without names, 'Unnamed: 0'"),
     ("csv", "a,a\n1,2\n3,4\n", "has several columns named 'a'"),
     ("csv", "1,2\n3,4\n5,6\n", "starts with numbers; its first line must name the columns"),
     ("csv y", "a,y\n0,cat\n1,\n2,dog\n", "column 'y' has 1 missing values, the first in line 3"),
     ("csv y", "a,y\n0,1\n1,2\n2,nan\n", "column 'y' has 1 missing values, the first in line 4"),
     ("csv y", "a,y\n0,01\n1,1\n2,2\n", ALIKE),
+    ("csv y", "a,y\n0,true\n1,TRUE\n2,false\n", ALIKE),
+    ("csv", "a;b\n1,234;5\n900;6\n", "1,234 may have a decimal comma or one between thousands"),
+    ("csv", "sep=;\na;b\n1;2\n3;4\n", "starts with 'sep=;', a line for Excel; remove it"),
     ("csv y", "a,y\n0,1.0\n1,1\n2,2\n", ALIKE),
     ("parquet", {"a": [1, 2], "y": [None, 1]}, "column 'y' has 1 missing values, the .* in row 0"),
     ("parquet", {"a": [1, 2], "y": ["", "u"]}, "column 'y' has 1 missing values, the .* in row 0"),
-    ("parquet", {"a": [[1], [2]], "y": [0, 1]}, "column 'a' holds list"),
+    ("parquet", {"a": [[1], [2]], "y": [0, 1]}, r"row 0, column 'a' is '\[1\]', not a num"),
     ("parquet", TWICE, "has several columns named 'a'"),
-    ("parquet", {"__index_level_0__": [0, 1], "y": [0, 1]}, "has a row index, column '__index_l"),
+    ("parquet", {"__index_level_0__": [0, 1], "y": [0, 1]}, "has a row index or columns .*, '__in"),
 ]
 FAULTS = {FormatError: FORMAT_FAULTS, ContentError: CONTENT_FAULTS}
 

@@ -1,8 +1,7 @@
-"""A user's data: Parquet, CSV and NumPy archives, read, or only counted."""
+"""A user's data: Parquet, CSV and NumPy archives."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import itertools
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ntk_conditioning.data.archives import (
     ContentError,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _Names = Sequence[str] | None
 _Place = Callable[[int], str]  # how an error calls a row
-# What pandas writes for a row index, in Parquet and in CSV.
-_INDEX_COLUMN = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+# What pandas writes for a row index in Parquet, and names a CSV column whose header is empty.
+_UNNAMED = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
 
 def read_npz(x: Path, *, features: str = "x", labels: str | None = "y if there") -> RawSamples:
@@ -54,7 +54,6 @@ def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> Raw
     Raises `MissingFileError`, `FormatError` if the file is no Parquet file or is damaged, and
     `ContentError` if a column is not there, is not numeric or has missing values.
     """
-    import pyarrow as pa
     import pyarrow.parquet
 
     require_file(x)
@@ -63,125 +62,162 @@ def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> Raw
         reading(x, "Parquet"),
         pyarrow.parquet.ParquetFile(x, page_checksum_verification=True) as file,
     ):
-        values = file.metadata.num_rows * file.metadata.num_columns
-        require_unpackable(x, 8 * values, packed=x.stat().st_size)
-        table = file.read()
+        wanted = _wanted(x, file.schema_arrow.names, labels, features)
+        data = file.metadata
+        size = sum(data.row_group(k).total_byte_size for k in range(data.num_row_groups))
+        size += 8 * data.num_rows * len(wanted)  # of equal values the file has only one
+        require_unpackable(x, size, packed=x.stat().st_size)
+        table = file.read(columns=wanted)
         table.validate(full=True)  # texts are decoded only later
-        _require_distinct(x, table.column_names)
-        for field in table.schema:
-            if field.name in (features or table.column_names) and pa.types.is_nested(field.type):
-                raise ContentError(f"{x}: column {field.name!r} holds {field.type}, not numbers")
         frame = table.to_pandas(ignore_metadata=True)
-    return _from_table(frame, x, labels, features, "row {}".format)
+    return _samples(frame, x, labels, "row {}".format)
 
 
 def read_csv(x: Path, *, labels: str | None, features: _Names = None) -> RawSamples:
     """Return columns of a CSV file with a header line, plain or packed with gzip.
 
     Separators are the one of ``, ; | tab`` that the header has most; beside others than commas,
-    numbers may have decimal commas. The text is UTF-8, or UTF-16 with a byte order mark. Raises as
-    `read_parquet`, and `ContentError` if there is no header.
+    numbers may have decimal commas. The text is UTF-8, or UTF-16 with a byte order mark.
+
+    Raises as `read_parquet`, and `ContentError` if there is no header, or if numbers such as 1,234
+    may have decimal commas or commas between thousands.
     """
     import pandas as pd
 
-    text, how = _csv_text(x)
+    content = read_unpacked(x, "CSV")
+    how = _csv_format(x, content)
     with reading(x, "CSV"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-        # pandas renames a column of a name that it has read already
         header: Any = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-        names = pd.read_csv(io.StringIO(text), **how, **header).iloc[0]
-        table = pd.read_csv(io.StringIO(text), **how, index_col=False, low_memory=False)
-    if pd.to_numeric(table.columns.to_series(), errors="coerce").notna().all():
-        raise ContentError(f"{x} starts with numbers; its first line must name the columns")
-    _require_distinct(x, names.tolist())
-    if labels in table and pd.api.types.is_string_dtype(table[labels]):
-        table[labels] = table[labels].str.strip()
-    elif labels in table and pd.api.types.is_numeric_dtype(table[labels]):
-        column = table.columns.get_loc(labels)
-        texts = pd.read_csv(io.StringIO(text), **how, index_col=False, usecols=[column], dtype=str)
-        spellings = pd.DataFrame({"label": table[labels], "text": texts.iloc[:, 0]})
-        spellings = spellings.dropna().drop_duplicates().sort_values(["label", "text"])
-        if len(alike := spellings[spellings["label"].duplicated(keep=False)]["text"]):
-            raise ContentError(
-                f"{x}: column {labels!r} has {alike.iloc[0]!r} and {alike.iloc[1]!r}, which are "
-                "read as one label; spell them alike"
-            )
-    return _from_table(table, x, labels, features, partial(_csv_line, text, how["sep"]))
+        cells = pd.read_csv(io.BytesIO(content), **how, **header).iloc[0].str.strip()
+        if pd.to_numeric(cells, errors="coerce").notna().all():
+            raise ContentError(f"{x} starts with numbers; its first line must name the columns")
+        names = [cell or f"Unnamed: {number}" for number, cell in enumerate(cells)]
+        wanted = _wanted(x, names, labels, features)
+        how |= {"header": 0, "names": names, "index_col": False, "dtype": {labels: str}}
+        how["low_memory"] = False  # else the types of pieces of a column could differ
+        table = pd.read_csv(io.BytesIO(content), **how)[wanted]
+        if how["sep"] != "," and _has_decimal_commas(x, table.drop(columns=labels or [])):
+            how["decimal"] = ","
+            table = pd.read_csv(io.BytesIO(content), **how)[wanted]
+    place = partial(_csv_line, content, how["encoding"], how["sep"])
+    return _samples(table, x, labels, place, how["decimal"])
 
 
-def _require_distinct(path: Path, names: Sequence[str]) -> None:
-    if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
-        raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
-
-
-def _csv_text(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a CSV file, and pandas' options for its separators."""
-    content = read_unpacked(path, "CSV")
-    utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+def _csv_format(path: Path, content: bytes) -> dict[str, Any]:
+    """Return pandas' options for the encoding and the separators of a CSV file."""
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
-        text = content.decode("utf-16" if utf_16 else "utf-8-sig")
+        header = re.search(r"\S.*", content.decode(encoding))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise FormatError(
             f"{path}: line {line} has the byte 0x{content[error.start]:02x}, which is not UTF-8; "
             "save the file in UTF-8"
         ) from None
-    header = next(filter(str.strip, io.StringIO(text)), "")
-    separator = max(",;|\t", key=header.count)
-    decimal = "," if separator != "," and re.search(r"\d,\d", text) else "."
-    return text, {"sep": separator, "decimal": decimal, "skipinitialspace": True}
+    names = re.sub(r'"[^"]*"?', "", header[0] if header else "")  # quoted ones have no separators
+    if re.fullmatch(r"sep=.\s*", names):
+        raise ContentError(f"{path} starts with {names.strip()!r}, a line for Excel; remove it")
+    separator = max(",;|\t", key=names.count)
+    return {"encoding": encoding, "sep": separator, "skipinitialspace": True, "decimal": "."}
 
 
-def _csv_line(text: str, separator: str, row: int) -> str:
+def _has_decimal_commas(path: Path, features: pd.DataFrame) -> bool:
+    """Return whether numbers have commas; `ContentError` if all may separate thousands."""
+    texts = features.select_dtypes(["object", "str"]).astype(str).to_numpy().ravel().tolist()
+    commas = [text for text in texts if re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", str(text))]
+    if commas and all(re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text) for text in commas):
+        raise ContentError(
+            f"{path}: {commas[0]} may have a decimal comma or one between thousands; write decimal "
+            "points, and nothing between thousands"
+        )
+    return bool(commas)
+
+
+def _csv_line(content: bytes, encoding: str, separator: str, row: int) -> str:
     """Return how an error calls a row of a CSV file, counted from 0 and without the header."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    text = io.TextIOWrapper(io.BytesIO(content), encoding, newline="")
+    reader = csv.reader(text, delimiter=separator)
     lines = (reader.line_num for fields in reader if "".join(fields).strip() or len(fields) > 1)
     return f"line {next(itertools.islice(lines, row + 1, None))}"
 
 
-def _from_table(
-    table: pd.DataFrame, path: Path, labels: str | None, features: _Names, place: _Place
-) -> RawSamples:
-    import pandas as pd
-
-    names = table.columns.tolist()
+def _wanted(path: Path, names: Sequence[str], labels: str | None, features: _Names) -> list[str]:
+    """Return the columns of features and, last, of labels, or raise `ContentError`."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ContentError(f"{path} has several columns named {_quoted(repeated)}; rename them")
     if features is None:
         features = [name for name in names if name != labels]
-        if index := [name for name in features if _INDEX_COLUMN.fullmatch(name)]:
+        if unnamed := [name for name in features if _UNNAMED.fullmatch(name)]:
             raise ContentError(
-                f"{path} has a row index, column {_quoted(index)}; save the table without index, "
-                "or, in a catalogue, list the feature columns under options, features"
+                f"{path} has a row index or columns without names, {_quoted(unnamed)}; save it "
+                "without index and without separators at the ends of lines, or, in a catalogue, "
+                "list the feature columns under options, features"
             )
-    if not len(table):
-        raise ContentError(f"{path} has no samples, only columns")
     wanted = [*features, *([] if labels is None else [labels])]
-    if missing := [name for name in wanted if name not in table]:
+    if missing := [name for name in wanted if name not in names]:
         raise ContentError(f"{path} has no column {_quoted(missing)}, only {_quoted(names)}")
     if labels in features:
         raise ContentError(f"{path}: column {labels!r} is both labels and a feature")
     if not features:
         raise ContentError(f"{path} has no feature column besides {labels!r}")
-    columns = {name: np.asarray(table[name]) for name in wanted}
-    for name, column in columns.items():
-        gaps = (table[name].isna() | (table[name] == "")).to_numpy()
+    return wanted
+
+
+def _samples(
+    table: pd.DataFrame, path: Path, labels: str | None, place: _Place, decimal: str = "."
+) -> RawSamples:
+    """Return columns as arrays; texts of numbers, as of decimals and large ones, are numbers."""
+    import pandas as pd
+
+    if not len(table):
+        raise ContentError(f"{path} has no samples, only columns")
+    columns: dict[Any, NDArray[Any]] = {}
+    for name in table:
+        column = columns[name] = np.asarray(table[name])
+        gaps = pd.isna(column)
+        if is_text := column.dtype.kind not in "biuf":
+            texts = pd.Series(column).astype(str).str.strip()
+            gaps |= texts == ""
         if gaps.any():
             raise ContentError(
                 f"{path}: column {name!r} has {gaps.sum()} missing values, the first in "
-                f"{place(int(gaps.argmax()))}; fill them or remove the rows"
+                f"{place(int(gaps.argmax()))}; fill them or remove the rows; in CSV also NA, None "
+                "and the like are missing"
             )
-        if name != labels and column.dtype.kind not in "biuf":
-            texts = pd.Series(column).astype(str)
-            row = int(pd.to_numeric(texts, errors="coerce").isna().argmax())
+        if is_text and name == labels:
+            columns[name] = _numbers_or_texts(path, name, texts)
+        elif is_text:
+            plain = texts.str.translate({ord("."): decimal, ord(decimal): "."})
+            columns[name] = pd.to_numeric(plain, errors="coerce").to_numpy(np.float64)
+            if (wrong := np.isnan(columns[name])).any():
+                row = int(wrong.argmax())
+                raise ContentError(
+                    f"{path}: {place(row)}, column {name!r} is {texts[row][:40]!r}, not a number; "
+                    "encode texts as numbers, make it the labels, or leave it out (in a catalogue, "
+                    "list numeric columns under options, features)"
+                )
+    y = columns.pop(labels, None)
+    x = np.column_stack([*columns.values()])
+    return RawSamples(x, y, str(path), f"{path} (column {labels!r})", tuple(columns), place)
+
+
+def _numbers_or_texts(path: Path, name: str, texts: pd.Series) -> NDArray[Any]:
+    """Return labels as numbers if all are; `ContentError` if a number is spelled in two ways."""
+    import pandas as pd
+
+    logical = {"false": "0", "true": "1"}
+    numbers = pd.to_numeric(texts.str.lower().replace(logical), errors="coerce")
+    if numbers.isna().any():
+        return np.asarray(texts, dtype=object)
+    for spellings in texts.groupby(numbers).unique():
+        if len(spellings) > 1:
+            first, second, *_ = sorted(spellings)
             raise ContentError(
-                f"{path}: {place(row)}, column {name!r} is {texts[row][:40]!r}, not a number; "
-                "encode texts as numbers, make it the labels, or leave it out (in a catalogue, "
-                "list numeric columns under options, features)"
+                f"{path}: column {name!r} has {first!r} and {second!r}, which are read as one "
+                "label; spell them alike"
             )
-    x = np.column_stack([columns[name] for name in features])
-    y = None if labels is None else columns[labels]
-    if y is not None and y.dtype.kind == "O":
-        y = y.astype(np.str_)
-    return RawSamples(x, y, str(path), f"{path} (column {labels!r})", tuple(features), place)
+    return np.asarray(numbers)
 
 
 def _quoted(names: Sequence[str]) -> str:
