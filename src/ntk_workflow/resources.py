@@ -52,7 +52,7 @@ class Samples:
 
 def prepare_dataset(w: Any, config: Config, samples: Samples) -> Size:
     """Read and scale all samples."""
-    return Size(5e-9 * samples.n * samples.d, PROGRAM + samples.bytes(2))
+    return Size(5e-9 * samples.n * samples.d, PROGRAM + samples.bytes(5))
 
 
 def describe_dataset(w: Any, config: Config, samples: Samples) -> Size:
