@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,17 @@ def read_unpacked(path: Path, kind: str) -> bytes:
         return bytes(content)
 
 
+class _Header(tarfile.TarInfo):
+    """A block before a member; tarfile reads whole what describes members, such as long names."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if not header.isreg() and header.size > 1 << 20:
+            raise ValueError(f"{header.size} bytes describe a member")
+        return header
+
+
 def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the ``wanted`` files of a tar archive, plain or packed.
 
@@ -81,7 +92,7 @@ def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
     """
     require_file(path)
     size, names = 0, set()
-    with reading(path, "a tar archive"), tarfile.open(path) as archive:
+    with reading(path, "a tar archive"), tarfile.open(path, tarinfo=_Header) as archive:
         for member in archive:
             name = PurePosixPath(member.name)
             outside = name.is_absolute() or ".." in name.parts or name in names

@@ -95,12 +95,16 @@ ENDLESS = FLAC[:21] + bytes([FLAC[21] | 0xF]) + b"\xff" * 4 + FLAC[26:]
 IDX = gzip.compress(b"\0\0\x08\x01\x04\0\0\0") + ZEROS
 NPZ = npz_bytes(np.savez_compressed, x=np.zeros((2, 1 << 22)))
 PARQUET = parquet_bytes({"a": np.zeros(1 << 23)})
-HEADER = special("data_batch_1.bin", size=1 << 26).tobuf(tarfile.GNU_FORMAT)
+BATCH, NAME = (
+    gzip.compress(special("data_batch_1.bin", kind, size=1 << 26).tobuf(tarfile.GNU_FORMAT)) + ZEROS
+    for kind in (tarfile.REGTYPE, tarfile.GNUTYPE_LONGNAME)
+)
 BOMBS = {
     "idx.gz": (partial(read_idx, y=None), IDX, r"holds 1179\d+ byt"),
     "npz": (read_npz, NPZ, r"holds 671\d+ bytes"),
     "parquet": (partial(read_parquet, labels=None), PARQUET, r"holds 671\d+ bytes"),
-    "tar.gz": (read_cifar10, gzip.compress(HEADER) + ZEROS, r"holds 671\d+ byt"),
+    "tar.gz": (read_cifar10, BATCH, r"holds 671\d+ byt"),
+    "tar's name": (read_cifar10, NAME, "cannot be read .* 67108864 bytes describe"),
     "flac": (read_flac, ENDLESS, "holds 137438953470 bytes"),
 }
 
