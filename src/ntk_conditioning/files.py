@@ -94,18 +94,18 @@ def atomic(target: Path) -> Iterator[Path]:
     ('n,kappa', ['table.csv'])
     """
     with room_for(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    # A random name, and not a file made here: its permissions are the writer's and the umask's.
-    temporary = target.with_name(f".{target.stem}-{secrets.token_hex(8)}{target.suffix}")
-    try:
-        with room_for(target):
+        place = target.resolve()  # a link stays one
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # A random name, and not a file made here: its permissions are the writer's and the umask's.
+        temporary = place.with_name(f".{place.stem}-{secrets.token_hex(8)}{target.suffix}")
+        try:
             yield temporary
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())  # on the disk before the name points to it
-            os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+            os.replace(temporary, place)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def write_text(target: Path, text: str) -> None:

@@ -25,6 +25,9 @@ def test_a_new_file_has_the_permissions_of_a_plain_write_and_stands_alone(tmp_pa
     assert target.read_text() == "new"
     assert list(target.parent.iterdir()) == [target]
     assert target.stat().st_mode & 0o777 == 0o640
+    (link := tmp_path / "link.parquet").symlink_to(target)
+    files.write_text(link, "newer")
+    assert (link.is_symlink(), target.read_text()) == (True, "newer")
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
