@@ -43,7 +43,7 @@ def main(argv: cli.Argv = None) -> None:
     given = {key: vars(args)[key] for key in POINT_KEYS if key != "depth"}
 
     curves: dict[tuple[int, int], dict[float, list[dict[str, Any]]]] = {}
-    for row in tables.read([str(path) for path in args.training], "training").to_pylist():
+    for row in tables.collect(args.training, "training").to_pylist():
         of_seed = curves.setdefault((row["depth"], row["seed"]), {})
         of_seed.setdefault(row["relative_rate"], []).append(row)
 

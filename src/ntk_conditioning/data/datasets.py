@@ -64,7 +64,7 @@ def read(
     Raises `UserError` for files that are missing, and `ContentError` or `FormatError`
     for what they hold; the message names the file, the place and what would mend it.
     """
-    name, (reader, files), options = source.name, READERS[source.reader], source.options
+    name, (reader, files) = source.name, READERS[source.reader]
     if split == "test" and "test_x" not in files:
         raise UserError(f"{name} has only a training part")
     parts = dict(parts or {})
@@ -75,13 +75,12 @@ def read(
     for part in needed:
         if part not in parts and (not part.endswith("_y") or part in source.sha256):
             raise UserError(f"{name}: no file is given for its part {part}; give {part}=PATH")
-    match source.reader:
-        case "librispeech":
-            options = {}  # which were the extraction's
-        case "svhn":
-            options = {"sha256": source.sha256.get(needed[0], ())}
-        case "cifar10":
-            options = {"split": split}
+    implied: Mapping[str, Mapping[str, Any]] = {
+        "librispeech": {},  # its options were the extraction's
+        "svhn": {"sha256": source.sha256.get(f"{split}_x", ())},
+        "cifar10": {"split": split},
+    }
+    options = implied.get(source.reader, source.options)
     if split == "test" and source.reader in ("csv", "parquet") and not options.get("features"):
         raise UserError(
             f"{name}: a test part may have other columns, or in another order; in the catalogue, "

@@ -31,8 +31,7 @@ def draw(
     """
     if not 2 <= n <= total:
         raise UserError(f"{name}: {n} samples asked for; it must be 2 to {total}, or all")
-    if classes is None:
-        return np.sort(generator.choice(total, size=n, replace=False))
+    classes = np.zeros(total, np.int64) if classes is None else classes
     labels, counts = np.unique(classes, return_counts=True)
     if n < len(labels):
         raise UserError(f"{name}: {n} samples cannot hold each of {len(labels)} classes")

@@ -5,7 +5,7 @@ A file is sorted by its table's keys and carries its documentation; equal rows g
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -149,18 +149,13 @@ def write(
 
 
 def read(
-    path: str | os.PathLike[str] | Sequence[str],
-    table: Table | str,
-    *,
-    columns: list[str] | None = None,
+    path: str | os.PathLike[str], table: Table | str, *, columns: list[str] | None = None
 ) -> pa.Table:
-    """Return the rows of one file or several, with all ``columns`` or some.
+    """Return the rows of a file, with all ``columns`` or some.
 
-    `TableError` says if a file is missing, damaged or another table.
+    `TableError` says if the file is missing, damaged or another table.
     """
     table = _table(table)
-    if not isinstance(path, str | os.PathLike):
-        return pa.concat_tables([read(each, table, columns=columns) for each in path])
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(table.schema, check_metadata=False):
