@@ -46,20 +46,15 @@ def phone_labels(
 
     with reading(path, "a TextGrid"):
         grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=True, reportingMode="error")
-        tiers = [name for name in grid.tierNames if _PHONE_TIER.fullmatch(name)]
-        if not tiers:
+        intervals = [t for t in grid.tiers if isinstance(t, textgrid.IntervalTier) and t.entries]
+        tier = next((tier for tier in intervals if _PHONE_TIER.fullmatch(tier.name)), None)
+        if tier is None:
             known = ", ".join(map(repr, grid.tierNames)) or "none"
-            raise ContentError(f"{path} has no tier 'phones'; its tiers: {known}")
-        tier = grid.getTier(tiers[0])
-        if not isinstance(tier, textgrid.IntervalTier):
-            raise ContentError(f"{path}: tier {tiers[0]!r} has points, and no intervals")
-        intervals = tier.entries
-        if not intervals:
-            raise ContentError(f"{path}: no phones")
-    seconds = np.array([interval[:2] for interval in intervals])
-    classes = [phone_class(label) for _, _, label in intervals]
+            raise ContentError(f"{path} has no tier 'phones' of intervals; its tiers: {known}")
+    seconds = np.array([interval[:2] for interval in tier.entries])
+    classes = [phone_class(label) for _, _, label in tier.entries]
     if None in classes:
-        label = intervals[classes.index(None)][2]
+        label = tier.entries[classes.index(None)][2]
         raise ContentError(
             f"{path}: {label!r} is no phone of ARPAbet; align with an English ARPAbet model"
         )
