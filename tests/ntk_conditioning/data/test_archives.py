@@ -4,13 +4,10 @@ import gzip
 import random
 import tarfile
 import tracemalloc
-from collections import namedtuple
 from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ntk_conditioning.data import archives
 from ntk_conditioning.data.archives import FormatError, tar_files
@@ -22,9 +19,6 @@ from tests.ntk_conditioning.data.speech.corpora import UTTERANCES, read_flac
 from tests.support.sources import cifar_batches, idx_bytes, npz_bytes, parquet_bytes, tar_bytes
 
 FILES = {"set/a.bin": b"a" * 700, "set/empty": b"", "set/b.bin": bytes(range(256)) * 4}
-TAR_FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
-NAMES = st.text("abc/ü", min_size=1, max_size=150).filter(lambda name: all(name.split("/")))
-MEMBERS = st.dictionaries(NAMES, st.binary(max_size=1500), max_size=4)
 
 
 def write(folder, content, packed=False):
@@ -32,8 +26,8 @@ def write(folder, content, packed=False):
     return folder / "set.tar"
 
 
-def contents(path, wanted=bool):
-    return dict(tar_files(path, wanted))
+def contents(path):
+    return dict(tar_files(path, bool))
 
 
 def special(name, kind=tarfile.REGTYPE, target="", size=0):
@@ -42,22 +36,9 @@ def special(name, kind=tarfile.REGTYPE, target="", size=0):
     return header
 
 
-@given(MEMBERS, st.sampled_from(TAR_FORMATS), st.booleans())
-def test_round_trip_without_folders(tmp_path_factory, files, kind, packed):
-    folder = special("set", tarfile.DIRTYPE)
-    try:
-        whole = tar_bytes(files, folder, folder, format=kind)
-    except ValueError:  # ustar's names are short
-        return
-    path = write(tmp_path_factory.getbasetemp(), whole, packed=packed)
-    assert list(contents(path).items()) == list(files.items())
-    assert contents(path, lambda name: False) == {}
-
-
 REFUSED = [special(name) for name in ("../x", "set/../../x", "/etc/x", "set/a.bin", "./set//a.bin")]
-REFUSED += [special("set/..", tarfile.DIRTYPE), special("x", tarfile.SYMTYPE, "/etc/passwd")]
-REFUSED += [special("x", tarfile.LNKTYPE, "set/a.bin")]
-REFUSED += [special("x", kind) for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)]
+KINDS = [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE]
+REFUSED += [special("x", kind, "/etc/x") for kind in KINDS] + [special("set/..", tarfile.DIRTYPE)]
 
 
 @pytest.mark.parametrize("member", REFUSED)
@@ -83,10 +64,6 @@ def test_other_files_are_named(tmp_path):
         with pytest.raises(FormatError, match=r"set.tar cannot be read as a tar archive: .* again"):
             contents(write(tmp_path, content))
     assert contents(write(tmp_path, tar_bytes({}))) == {}
-    packed = bytearray(gzip.compress(tar_bytes({}) + bytes(3 << 20)))
-    packed[-8] ^= 1  # gzip's checksum, which is compared at the end
-    with pytest.raises(FormatError, match=r"set.tar cannot be read as a tar archive: CRC check f"):
-        contents(write(tmp_path, packed))
 
 
 ZEROS = gzip.compress(bytes(1 << 24)) * 4  # 64 MB in 64 kB
@@ -125,49 +102,34 @@ def test_what_a_small_file_may_hold_is_limited(tmp_path, monkeypatch, name):
 VARIANTS = 100
 X = np.random.default_rng(0).integers(0, 256, (6, 5, 4), dtype=np.uint8)
 Y = np.array([1, 200, 3, 0, 255, 6], np.uint8)
-#: Bits are flipped at ``places``; a share ``harmless`` of them goes unnoticed.
-Format = namedtuple("Format", "content read places harmless boundaries", defaults=(0, ()))
-
-
-def npz_format(save):
-    content = npz_bytes(save, x=X.reshape(6, 20), y=Y)
-    parts = [content.index(b"x.npy"), content.rindex(b"PK\1\2"), content.rindex(b"PK\5\6")]
-    places = [*range(parts[1]), *range(128)]  # not zip's list of members
-    return Format(content, read_npz, places, harmless=1, boundaries=parts)
-
-
-IDX_GZ = gzip.compress(idx_bytes(X), mtime=0)
 CIFAR = {f"{FOLDER}/{name}": content for name, content in cifar_batches(*[2] * 6).items()}
-TAR = tar_bytes(CIFAR)
-HEADERS = [TAR.index(name.encode()) for name in CIFAR]
-IN_HEADERS = [start + byte for start in HEADERS for byte in range(512)]
-NEEDED = TAR[: HEADERS[-1] + 512 * 14]  # 6146 bytes are 13 blocks
-TAR_GZ = gzip.compress(TAR, 1, mtime=0)
+TAR_GZ, IDX_GZ = (gzip.compress(file, 1, mtime=0) for file in (tar_bytes(CIFAR), idx_bytes(X)))
 GZIP = [0, 1, 2, *range(len(TAR_GZ) - 8, len(TAR_GZ))]  # gzip's own bytes
+ARCHIVE = npz_bytes(x=X.reshape(6, 20), y=Y)
+LIST = ARCHIVE.rindex(b"PK\1\2")  # zip's list of members
 LINES = [f"{a},{b / 7},{y}\n" for (a, b), y in zip(X[:, 0, :2], Y, strict=True)]
 CSV = ("a,b,label\n" + "".join(LINES)).encode()
+#: Content, reader, places where bits are flipped, and the share that may go unnoticed.
 FORMATS = {
     # time and system in gzip's header
-    "idx.gz": Format(IDX_GZ, partial(read_idx, y=None), range(len(IDX_GZ)), harmless=0.1),
-    "npz": npz_format(np.savez),
-    "npz, packed": npz_format(np.savez_compressed),
-    # what ends the digits of a header's checksum
-    "tar": Format(NEEDED, read_cifar10, IN_HEADERS, 0.05, boundaries=range(0, len(NEEDED), 512)),
-    "tar.gz": Format(TAR_GZ, read_cifar10, GZIP, boundaries=[10, GZIP[3], GZIP[7]]),
-    "csv": Format(CSV, partial(read_csv, labels="label"), range(len(CSV)), harmless=1),
+    "idx.gz": (IDX_GZ, partial(read_idx, y=None), range(len(IDX_GZ)), 0.1),
+    "npz": (ARCHIVE, read_npz, range(LIST), 1),
+    "tar.gz": (TAR_GZ, read_cifar10, GZIP, 0),
+    "csv": (CSV, partial(read_csv, labels="label"), range(len(CSV)), 1),
     # what says nothing of the samples, such as the largest frame's size
-    "flac": Format(FLAC, read_flac, [*range(42)] * (len(FLAC) // 126) + [*range(len(FLAC))], 0.15),
+    "flac": (FLAC, read_flac, [*range(42)] * (len(FLAC) // 126) + [*range(len(FLAC))], 0.15),
 }
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_flipped_bits_and_cuts(tmp_path, name):
-    format, rng, path = FORMATS[name], random.Random(0), tmp_path / "file"
+    (content, read, places, harmless), rng = FORMATS[name], random.Random(0)
+    path = tmp_path / "file"
 
-    def samples_or_none(content):
-        path.write_bytes(content)
+    def samples_or_none(written):
+        path.write_bytes(written)
         try:
-            return format.read(path)
+            return read(path)
         except UserError as error:
             message = str(error)
         assert (str(path) in message, len(message.splitlines())) == (True, 1)
@@ -175,21 +137,20 @@ def test_flipped_bits_and_cuts(tmp_path, name):
 
     if name != "flac":  # which are found, not named
         with pytest.raises(MissingFileError, match="absent does not exist"):
-            format.read(tmp_path / "absent")
-    expected, unnoticed = samples_or_none(format.content), 0
+            read(tmp_path / "absent")
+    expected, unnoticed = samples_or_none(content), 0
     for _ in range(VARIANTS):
-        damaged = bytearray(format.content)
-        damaged[rng.choice(format.places)] ^= 1 << rng.randrange(8)
+        damaged = bytearray(content)
+        damaged[rng.choice(places)] ^= 1 << rng.randrange(8)
         samples = samples_or_none(damaged)
         unnoticed += samples is not None
         if samples is not None and name != "csv":
             np.testing.assert_array_equal(samples.x, expected.x)
             np.testing.assert_array_equal(samples.y, expected.y)
-    assert unnoticed <= format.harmless * VARIANTS
+    assert unnoticed <= harmless * VARIANTS
 
-    lengths = {rng.randrange(len(format.content)) for _ in range(VARIANTS)}
-    lengths |= {b + around for b in format.boundaries for around in (-1, 0, 1)}
-    for length in lengths & {*range(len(format.content))}:
-        samples = samples_or_none(format.content[:length])
+    ends = [len(content) - 1 - end for end in range(12)]  # such as gzip's checksum
+    for length in [*ends, *rng.choices(range(len(content)), k=VARIANTS)]:
+        samples = samples_or_none(content[:length])
         whole = samples is not None and np.array_equal(samples.x, expected.x)  # padding is cut
         assert samples is None or name == "csv" or whole

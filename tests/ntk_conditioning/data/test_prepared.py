@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 from itertools import combinations
 
@@ -10,13 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from scipy.spatial.distance import pdist
 from sklearn.preprocessing import StandardScaler
 
 from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import prepared
-from ntk_conditioning.data.archives import ContentError, FormatError
+from ntk_conditioning.data.archives import ContentError
 from ntk_conditioning.data.datasheets import geometry
 from ntk_conditioning.data.prepared import SCALINGS, PreparedSamples, save_prepared, scaled
 from ntk_conditioning.errors import UserError
@@ -65,65 +63,37 @@ def test_zero_rows_and_values_beyond_float64_are_named():
         by("standardize", x)
 
 
-SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=6)
-SIZES = st.floats(1e-300, 1e300) | st.floats(-1e300, -1e-300) | st.just(0.0)
-MATRICES = hnp.arrays(np.float64, SHAPES, elements=SIZES)
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_squares_of_values_may_leave_float64(size):
+    x = part(9, 0).x / 16
+    units, standardized = by("unit_norm", size * x), by("standardize", size * x)
+    np.testing.assert_allclose(units, unit_rows(x), rtol=1e-14)  # a few roundings per feature
+    np.testing.assert_allclose(standardized, StandardScaler().fit_transform(x), rtol=1e-11)
 
 
-@given(MATRICES)
-def test_norms_are_1_at_any_size_and_columns_have_mean_0_and_variance_1_or_are_constant_0(x):
-    directed = x + np.pad(x[:, :1] == 0, [(0, 0), (0, x.shape[1] - 1)])
-    norms = np.linalg.norm(by("unit_norm", directed), axis=1)
-    np.testing.assert_allclose(norms, 1, rtol=1e-14)  # a few roundings per feature
-    x[:, 0] = np.arange(len(x))  # no row becomes zero unless it is at the mean
-    x = np.vstack([x, x[-1] + len(x)])
-    try:
-        standardized = by("standardize", x)
-    except ContentError:
-        return
-    constant = (x == x[0]).all(axis=0)
-    assert not standardized[:, constant].any()
-    # Where the spread is small against the values, subtracting the mean leaves rounding.
-    clear = ~constant & (np.ptp(x, axis=0) > 1e-3 * np.abs(x).max(axis=0))
-    np.testing.assert_allclose(standardized[:, clear].mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(standardized[:, clear].var(axis=0), 1, rtol=1e-12)
-
-
-def test_only_standardizing_depends_on_the_training_part(tmp_path):
-    for scaling in {*SCALINGS} - {"standardize"}:
-        test = part(7, 1, scaling)
-        np.testing.assert_array_equal(scaled(test, like=part(20, 0, scaling)), scaled(test))
+def test_test_samples_are_standardized_as_scikit_learn_fitted_to_the_training_part(tmp_path):
     train, test = part(20, 0), part(7, 1)
+    train.x[:, 2] = 0.1  # constant, but its mean is rounded
+    train.x[:, 3] = [0.3] * 19 + [0.1 + 0.2]
+    train.x[:, 1] = 1 + 1e-9 * train.x[:, 0]  # known to 1e-7 of its spread
+    test.x[:, 0] = 5  # constant in the test alone: that is no reason for anything
+    expected = StandardScaler().fit(train.x[:, :2]).transform(test.x[:, :2])
     narrow = PreparedSamples("narrow", test.x[:, :3], None)
     paths = [tmp_path / f"{name}.npz" for name in ("train", "test", "narrow")]
     for path, data in zip(paths, (train, test, narrow), strict=True):
         save_prepared(path, data)
-    loaded = prepared.load_prepared(paths[1], like=paths[0])
-    np.testing.assert_array_equal(loaded.x, scaled(test, like=train))
-    expected = (test.x - train.x.mean(axis=0)) / train.x.std(axis=0)
-    np.testing.assert_allclose(loaded.x, expected, rtol=1e-12, atol=1e-12)
+    x = prepared.load_prepared(paths[1], like=paths[0]).x
+    np.testing.assert_allclose(x[:, :2], expected, rtol=1e-6)
+    assert not x[:, 2:].any()
+    assert not scaled(train)[:, 2:].any()
     with pytest.raises(ContentError, match=r"narrow.npz has 3 features and .*train.npz has 4"):
         prepared.load_prepared(paths[2], like=paths[0])
-
-
-def test_a_column_is_zero_that_is_constant_in_training_up_to_rounding_as_scikit_learn_has_it():
-    x = np.random.default_rng(0).standard_normal((6, 3))
-    x[:, 1] = [0.3, 0.3, 0.3, 0.3, 0.3, 0.1 + 0.2]
-    x[:, 2] = 1 + 1e-9 * x[:, 0]  # known to 1e-7 of its spread
-    assert not by("standardize", x)[:, 1].any()
-    expected = StandardScaler().fit_transform(x)
-    np.testing.assert_allclose(by("standardize", x), expected, atol=1e-6)
-    train, test = part(10, 0), part(7, 1)
-    train.x[:, 2] = 0.1
-    assert train.x.mean(axis=0)[2] != 0.1  # rounded, else this tests less
-    assert not scaled(train)[:, 2].any()
-    test.x[:, 1] = 5  # constant in the test alone: that is no reason for anything
-    like = scaled(test, like=train)
-    assert not like[:, 2].any()
-    assert like[:, [0, 1, 3]].all()
     test.x[3] = train.x.mean(axis=0)
     with pytest.raises(ContentError, match="tiny: 1 samples are zero after scaling standardi"):
         scaled(test, like=train)
+    for scaling in {*SCALINGS} - {"standardize"}:
+        others = part(7, 1, scaling)
+        np.testing.assert_array_equal(scaled(others, like=train), scaled(others))
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
@@ -136,22 +106,14 @@ def test_round_trip(tmp_path, scaling):
     assert (loaded.x.dtype, loaded.name, loaded.scaling) == (np.float64, "tiny", "none")
     np.testing.assert_array_equal(loaded.x, scaled(loaded))  # nothing is scaled twice
     np.testing.assert_array_equal(loaded.y, labels)
-    with zipfile.ZipFile(tmp_path / "tiny.npz") as archive:  # no time
-        assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    with np.load(tmp_path / "tiny.npz", allow_pickle=False) as arrays:
-        assert arrays["x"].dtype == np.uint8
 
 
 def test_other_archives_are_named(tmp_path):
-    path = tmp_path / "other.npz"
-    problem = r"other.npz is no prepared dataset; save_prepared writes one"
+    path, problem = tmp_path / "other.npz", "is no prepared dataset; save_prepared writes one"
     for about in ({}, {"about": "no JSON"}, {"about": "[]"}):
         np.savez(path, x=IMAGES, **about)
-        with pytest.raises(ContentError, match=problem):
+        with pytest.raises(ContentError, match=f"{path} {problem}"):
             prepared.load_prepared(path)
-    path.write_bytes(b"PK")
-    with pytest.raises(FormatError, match=r"other.npz"):
-        prepared.load_prepared(path)
 
 
 def test_the_digest_sees_values_labels_types_shapes_and_scaling():
@@ -164,50 +126,41 @@ def test_the_digest_sees_values_labels_types_shapes_and_scaling():
     assert prepared.content_digest(TINY) == prepared.content_digest(replace(TINY, x=x.copy()))
 
 
-@pytest.mark.parametrize(("n", "d"), [(30, 4), (7, 20), (2, 1)])
-def test_norms_rank_and_angle(n, d):
-    x = samples(n, d)
+@pytest.mark.parametrize(("n", "d", "rank"), [(30, 4, 4), (7, 20, 7), (2, 1, 1), (400, 9, 8)])
+def test_norms_rank_and_angle(n, d, rank):
+    x = samples(n, d) if rank == min(n, d) else samples(n, rank) @ samples(rank, d, seed=1)
     repeated = np.concatenate([x, x[[1, 1, 0]]])  # equal samples are counted
     numbers, norms = geometry(repeated), np.linalg.norm(repeated, axis=1)
     measured = [numbers.norm_min, numbers.norm_median, numbers.norm_max]
     np.testing.assert_allclose(measured, np.quantile(norms, [0, 0.5, 1]), rtol=1e-15)
     counts = numbers.gram_rank, numbers.duplicates, numbers.constant_columns
-    assert counts == (min(n, d), 3 + 1, 0)
+    assert counts == (rank, 3 + 1, 0)
     chords, pairs = pdist(unit_rows(x)), [*combinations(range(n), 2)]
     assert (numbers.i, numbers.j) == pairs[chords.argmin()]
     angle = np.degrees(2 * np.arcsin(chords.min() / 2))
     assert numbers.min_angle == pytest.approx(angle, rel=1e-12)
+    x[:, :1] = 0.25
+    assert geometry(x).constant_columns == 1
     for value in (0.0, np.nan, 1e200):
         x[1] = value
         with pytest.raises(UserError), np.errstate(over="ignore"):
             geometry(x)
-
-
-@pytest.mark.parametrize(("n", "d", "rank"), [(40, 9, 3), (6, 30, 4), (400, 9, 8)])
-def test_rank_deficiency_and_constant_columns(n, d, rank):
-    x = samples(n, rank - 1) @ samples(rank - 1, d, seed=1)
-    x[:, 2] = x[:, 5] = 0.25  # one direction more
-    numbers = geometry(x)
-    assert (numbers.gram_rank, numbers.constant_columns) == (rank, 2)
     # of singular values 1 and 1e-10, the second is below eps in the Gram matrix
     x = np.linalg.qr(samples(50, 2))[0] * [1.0, 1e-10] @ np.linalg.qr(samples(2, 2))[0]
     assert (geometry(x).gram_rank, np.linalg.matrix_rank(x @ x.T)) == (2, 1)
 
 
 #: As float64, in which rows are hashed, the last two are equal.
-VALUES = [np.array([0.1, 0.2]), np.uint8([0, 3]), np.float32([0.0, -0.0, 1.0])]
-VALUES += [np.array([2**53, 2**53 + 1])]
+VALUES = [np.uint8([0, 3]), np.float32([0.0, -0.0, 1.0]), np.array([2**53, 2**53 + 1])]
 
 
 @given(st.integers(0, 999), st.integers(1, 30), st.sampled_from(VALUES))
 def test_duplicates_are_those_among_all_pairs(seed, n, values):
     x = np.random.default_rng(seed).choice(values, (n, 3))
     pairs = [(i, j) for i, j in combinations(range(n), 2) if (x[i] == x[j]).all()]
-    later = {j for _, j in pairs}
     duplicates = find_duplicates(x)
-    assert duplicates.pairs == len(pairs)
-    assert duplicates.examples[:1] == sorted(pairs)[:1]
-    assert duplicates.first.tolist() == [row for row in range(n) if row not in later]
+    assert (duplicates.pairs, duplicates.examples[:1]) == (len(pairs), pairs[:1])
+    assert [*duplicates.first] == [*np.setdiff1d(np.arange(n), [j for _, j in pairs])]
 
 
 @pytest.mark.parametrize("module", ["data.prepared", "data.datasets"])

@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.preprocessing import StandardScaler
 
 from ntk_conditioning.data.archives import ContentError, FormatError
 from ntk_conditioning.data.speech import alignments, features
 from ntk_conditioning.data.speech.alignments import PHONES, phone_labels
 from ntk_conditioning.data.speech.corpus import Utterance, count_samples, decode, utterances
-from ntk_conditioning.data.speech.extraction import draw_frames, equal_shares
+from ntk_conditioning.data.speech.extraction import draw_frames
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count
 from ntk_conditioning.errors import UserError
 from tests.ntk_conditioning.data.speech import corpora
@@ -64,58 +64,24 @@ def test_another_kind_of_file_is_named():
                 load(data, source="a.flac", sample_rate=RATE)
 
 
-def test_the_shipped_utterances_are_whole_and_enough_for_equal_shares_of_the_demo():
-    demo = yaml.safe_load((corpora.SAMPLE.parents[1] / "config.yaml").read_text())
-    for (_, data), path in zip(utterances(corpora.SAMPLE, SUBSET), UTTERANCES, strict=True):
-        waveform = decode(data, source=path.name, sample_rate=RATE)
-        np.testing.assert_array_equal(waveform, read_waveform(path))
-        assert count_samples(data, source="", sample_rate=RATE) == len(waveform)
-        assert frame_count(len(waveform), SETTINGS) >= demo["speech"]["frames"] / 12
-
-
-def corpus(frames: dict[tuple[int, int], int]) -> dict[Utterance, int]:
-    """Return utterances (speaker, number) with that many frames."""
-    return {
-        Utterance(speaker, 1, number, f"{speaker}-1-{number}", ""): count
-        for (speaker, number), count in frames.items()
-    }
-
-
-def draw(available: dict[Utterance, int], n: int, seed: int = 0) -> dict[Utterance, np.ndarray]:
-    return draw_frames(available, n, generator=np.random.default_rng(seed))
-
-
-NAMES = st.tuples(st.integers(1, 6), st.integers(0, 4))
+NAMES = st.tuples(st.integers(1, 6), st.integers(0, 4))  # speaker and number
 
 
 @given(st.dictionaries(NAMES, st.integers(1, 30), min_size=1), st.data())
-def test_a_draw_has_as_many_frames_as_asked_each_once_and_each_there(frames, data):
-    available, n = corpus(frames), data.draw(st.integers(1, sum(frames.values())))
-    drawn = draw(available, n)
-    assert sum(map(len, drawn.values())) == n
+def test_a_draw_has_each_frame_once_and_as_many_of_each_speaker_or_all_of_one(frames, data):
+    available = {Utterance(s, 1, number, "", ""): count for (s, number), count in frames.items()}
+    n = data.draw(st.integers(1, sum(frames.values())))
+    drawn = draw_frames(available, n, generator=np.random.default_rng(0))
+    have, shares = np.zeros((2, 7))
+    for utterance, count in available.items():
+        have[utterance.speaker] += count
     for utterance, chosen in drawn.items():
         assert len(chosen)
         assert (np.diff(chosen) > 0).all()
         assert 0 <= chosen[0] <= chosen[-1] < available[utterance]
-
-
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.data())
-def test_shares_are_equal_but_for_one_and_for_those_who_have_less(have, data):
-    n = data.draw(st.integers(0, sum(have)))
-    shares = np.array(equal_shares(have, n, generator=np.random.default_rng(0)))
+        shares[utterance.speaker] += len(chosen)
     assert sum(shares) == n
-    assert (shares <= have).all()
     assert (max(shares) <= shares[shares < have] + 1).all()
-
-
-def test_the_draw_is_uniform_within_a_speaker():
-    available = corpus({(1, 0): 30, (1, 1): 10})
-    counts = np.zeros(40)
-    for seed in range(1000):
-        for utterance, chosen in draw(available, 10, seed).items():
-            counts[chosen + 30 * utterance.utterance] += 1
-    # binomial(1000, 1/4): mean 250, deviation 13.7
-    assert abs(counts - 250).max() < 5 * 13.7
 
 
 def mel(frequency):
@@ -174,11 +140,8 @@ def test_vectors_are_normalised_frames_side_by_side_of_a_band_in_single_precisio
     plain = FeatureSettings(normalization="none", stack_left=0, stack_right=0)
     np.testing.assert_array_equal(features.vectors(waveform, np.array([7]), plain)[0], energies[7])
     energies[:, 5] = np.float32(0.1)  # a constant becomes 0
-    x = features.normalized(energies)
-    assert x.dtype == np.float64
-    np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-13)
-    np.testing.assert_allclose(np.delete(x.var(axis=0), 5), 1, rtol=1e-12)
-    assert not x[:, 5].any()
+    expected = StandardScaler().fit_transform(energies.astype(np.float64))
+    np.testing.assert_allclose(features.normalized(energies), expected, atol=1e-11)
     with pytest.raises(UserError, match="low_freq 9000 and high_freq 0 span no band below 8000 Hz"):
         FeatureSettings(low_freq=9000)
 
@@ -223,19 +186,14 @@ def test_textgrids_of_both_forms_and_speaker_tiers_are_read_if_whole_and_in_orde
     for tier, form in (("phones", "long_textgrid"), ("speaker 1 - phones", "short_textgrid")):
         path = write_textgrid(tmp_path, tier=tier, form=form)
         assert phones_at(path, 800, 2400, 5000, 7000) == ["SIL", "HH", "AH", "SPN"]
-    with pytest.raises(UserError, match="no tier 'phones'; its tiers: 'words', 'segments'"):
+    with pytest.raises(UserError, match=r"no tier 'phones' of intervals; its .* 'segments'"):
         phones_at(write_textgrid(tmp_path, tier="segments"), 0)
     with pytest.raises(UserError, match=r"a\.TextGrid: 'tʃ' is no phone of ARPAbet"):
         phones_at(write_textgrid(tmp_path, [(0, 1, "tʃ")]), 0)
     whole, path = corpora.textgrid_bytes().decode(), tmp_path / "a.TextGrid"
-    for text, fault in (
-        (whole[:200], ""),
-        (whole.replace("xmin = 0.11 ", "xmin = 0.05 "), "Two intervals in the same tier overlap"),
-        (whole.replace("xmax = 0.2225 ", "xmax = 0.1 "), "cannot occur after its end time"),
-        (whole.replace("xmin = 0.2225 ", "xmin = nan "), "missing"),
-    ):
+    for text in (whole[:200], whole.replace("xmin = 0.11 ", "xmin = 0.05 ")):  # they overlap
         path.write_text(text)
-        with pytest.raises(UserError, match=f"{path} cannot be read as a TextGrid: .*{fault}"):
+        with pytest.raises(UserError, match=f"{path} cannot be read as a TextGrid: "):
             phones_at(path, 0)
 
 
