@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import soundfile
@@ -19,7 +19,8 @@ from ntk_conditioning.data.archives import (
     tar_files,
 )
 
-_FLAC = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})\.flac")  # numbers of an int64
+# Speaker, chapter, name and number, all numbers of an int64.
+_FLAC = re.compile(r"(?:.*/)?(\d{1,18})/(\d{1,18})/(\1-\2-(\d{1,18}))\.flac")
 
 
 @dataclass(frozen=True, order=True)
@@ -41,16 +42,15 @@ def utterances(source: Path, subset: str) -> Iterator[tuple[Utterance, bytes]]:
     Raises `ContentError` if the subset has no utterance, or a file stands in the folder of another
     speaker or chapter, and `FormatError` if the archive is damaged.
     """
-    path = None
-    for path, content in (_in_folder if source.is_dir() else _in_archive)(source, subset):
-        shown, match = f"{source}: {path}", _FLAC.fullmatch(path.name)
-        if match is None or path.parts[-3:-1] != match.groups()[:2]:
+    path = ""
+    for path, content in _recordings(source, subset):
+        if (match := _FLAC.fullmatch(path)) is None:
             raise ContentError(
-                f"{shown} is not <speaker>/<chapter>/<speaker>-<chapter>-<utterance>.flac"
+                f"{source}: {path} is not <speaker>/<chapter>/<speaker>-<chapter>-<utterance>.flac"
             )
-        speaker, chapter, number = map(int, match.groups())
-        yield Utterance(speaker, chapter, number, path.stem, shown), content
-    if path is None:
+        speaker, chapter, name, number = match.groups()
+        yield Utterance(int(speaker), int(chapter), int(number), name, f"{source}: {path}"), content
+    if not path:
         raise ContentError(f"{source} has no utterance of {subset}, no {subset}/*/*/*.flac")
 
 
@@ -89,15 +89,10 @@ def decode(flac: bytes, *, source: str, sample_rate: int) -> NDArray[np.int16]:
     return waveform
 
 
-def _in_archive(source: Path, subset: str) -> Iterator[tuple[PurePosixPath, bytes]]:
-    def wanted(name: str) -> bool:
-        path = PurePosixPath(name)
-        return path.suffix == ".flac" and subset in path.parts[:-3]
-
-    return ((PurePosixPath(name), content) for name, content in tar_files(source, wanted))
-
-
-def _in_folder(source: Path, subset: str) -> Iterator[tuple[PurePosixPath, bytes]]:
+def _recordings(source: Path, subset: str) -> Iterator[tuple[str, bytes]]:
+    if not source.is_dir():
+        known = re.compile(rf"(.*/)?{re.escape(subset)}/(.*/)?[^/]+/[^/]+/[^/]+\.flac")
+        return tar_files(source, lambda name: known.fullmatch(name) is not None)
     itself = [source] if source.name == subset else []
     folders = [source / subset, source / "LibriSpeech" / subset, *itself]
     folder = next(filter(Path.is_dir, folders), None)
@@ -107,4 +102,4 @@ def _in_folder(source: Path, subset: str) -> Iterator[tuple[PurePosixPath, bytes
             "there, or name it as the path"
         )
     paths = sorted(folder.rglob("*.flac"))
-    return ((PurePosixPath(path.relative_to(source)), path.read_bytes()) for path in paths)
+    return ((path.relative_to(source).as_posix(), path.read_bytes()) for path in paths)
