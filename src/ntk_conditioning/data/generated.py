@@ -1,6 +1,6 @@
 """Samples that need no file: drawn, or shipped with scikit-learn."""
 
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +19,7 @@ def draw_gaussian(*, n: int, d: int, seed: int) -> RawSamples:
 
 def _shipped(file: str) -> Path:
     """Return a data file of scikit-learn, without the seconds that importing it takes."""
-    package = find_spec("sklearn")
-    assert package is not None
-    assert package.origin is not None
-    return Path(package.origin).parent / "datasets" / file
+    return Path(str(distribution("scikit-learn").locate_file(f"sklearn/datasets/{file}")))
 
 
 def load_digits() -> RawSamples:
