@@ -76,13 +76,11 @@ def find_alignments(folder: Path) -> dict[str, Path]:
 
     Raises `ContentError` if there are none, or an utterance has two.
     """
-    if not folder.is_dir():
-        raise ContentError(f"alignments {folder}: no such folder; make it, or use labels: speaker")
     alignments: dict[str, Path] = {}
     for path in sorted(folder.rglob("*.TextGrid")):
         if path.stem in alignments:
             raise ContentError(f"{path}: {path.stem} has another alignment in {folder}")
         alignments[path.stem] = path
     if not alignments:
-        raise ContentError(f"alignments {folder}: it has no .TextGrid file")
+        raise ContentError(f"{folder} has no .TextGrid file; make them, or use labels: speaker")
     return alignments
