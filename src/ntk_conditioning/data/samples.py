@@ -76,8 +76,6 @@ class RawSamples:
             )
         if y.dtype.kind in "UO":
             y = np.unique(y, return_inverse=True)[1]
-        if y.dtype.kind == "u" and y.max() > np.iinfo(np.int64).max:
-            raise ContentError(f"{source} has label {y.max()}; labels must be below 2^63")
         return y.astype(np.int64)
 
     def _first(self, x: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
