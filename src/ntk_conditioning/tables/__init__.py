@@ -20,6 +20,7 @@ from ntk_conditioning.files import atomic
 
 FOLDER = Path(__file__).parent
 
+_Path = str | os.PathLike[str]
 _TYPES = {kind: pa.type_for_alias(kind) for kind in ("bool", "int64", "float64", "string")}
 _TYPES["float64[]"] = pa.list_(pa.float64())
 _COLUMN = re.compile(r"([\w\[\]]+)(\?)?(?: \[(.+?)\])?, (.+)")
@@ -58,15 +59,17 @@ class Table:
         return pa.schema(self.columns, {**names, "keys": ",".join(self.keys)})
 
 
-def get(name: str) -> Table:
-    """Return a table by its name; `TableError` says if there is none.
+def get(table: Table | str) -> Table:
+    """Return a table by its name, or itself; `TableError` says if there is none.
 
     >>> get("angles").keys
     ('kernel', 'dataset', 'activation', 'depth', 'seed')
     """
-    if name not in TABLES:
-        raise TableError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    return TABLES[name]
+    if isinstance(table, Table):
+        return table
+    if table not in TABLES:
+        raise TableError(f"no table {table!r}; there are {', '.join(TABLES)}")
+    return TABLES[table]
 
 
 @cache
@@ -83,9 +86,9 @@ def declared(path: Path) -> Table:
     texts, study, like = content.pop("columns"), content.pop("study", []), ""
     if isinstance(texts, str):
         like = _AS_IN.sub(r"\1", texts)
-        names = declared(path.with_name(f"{like}.yaml")).schema.names
-        texts = dict.fromkeys(names, texts)
-    columns = tuple(_column(path, name, str(text)) for name, text in texts.items())
+        columns = declared(path.with_name(f"{like}.yaml")).columns
+    else:
+        columns = tuple(_column(path, name, str(text)) for name, text in texts.items())
     content |= {"studies": [study] if isinstance(study, str) else study}
     given: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
     return Table(path.stem, columns=columns, like=like, **given)
@@ -110,7 +113,7 @@ TABLES: Mapping[str, Table] = {path.stem: declared(path) for path in sorted(FOLD
 
 def from_rows(table: Table | str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """Return rows as an Arrow table; `TableError` if one does not fit the declaration."""
-    table, rows = _table(table), list(rows)
+    table, rows = get(table), list(rows)
     for row in rows:
         if odd := row.keys() ^ table.schema.names:
             names = ", ".join(sorted(odd))
@@ -136,26 +139,20 @@ def checked(table: Table, data: pa.Table) -> pa.Table:
     return pa.Table.from_batches(data.combine_chunks().to_batches(), schema=table.schema)
 
 
-def write(
-    path: str | os.PathLike[str],
-    table: Table | str,
-    data: pa.Table | Iterable[Mapping[str, Any]],
-) -> None:
+def write(path: _Path, table: Table | str, data: pa.Table | Iterable[Mapping[str, Any]]) -> None:
     """Write a table, or rows, to ``path`` as zstd Parquet, whole or not at all; see `checked`."""
-    table = _table(table)
+    table = get(table)
     data = checked(table, data) if isinstance(data, pa.Table) else from_rows(table, data)
     with atomic(Path(path)) as temporary:
         pq.write_table(data, temporary, compression="zstd", version="2.6")
 
 
-def read(
-    path: str | os.PathLike[str], table: Table | str, *, columns: list[str] | None = None
-) -> pa.Table:
+def read(path: _Path, table: Table | str, *, columns: list[str] | None = None) -> pa.Table:
     """Return the rows of a file, with all ``columns`` or some.
 
     `TableError` says if the file is missing, damaged or another table.
     """
-    table = _table(table)
+    table = get(table)
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(table.schema, check_metadata=False):
@@ -168,17 +165,14 @@ def read(
 
 
 def collect(
-    paths: Iterable[str | os.PathLike[str]],
-    table: Table | str,
-    *,
-    columns: Collection[str] | None = None,
+    paths: Iterable[_Path], table: Table | str, *, columns: Collection[str] | None = None
 ) -> pa.Table:
     """Return the rows of many files of one table, sorted by its keys; no rows without files.
 
     ``columns``, if not all, must contain the keys. `TableError` names all files that are missing
     or unreadable.
     """
-    table = _table(table)
+    table = get(table)
     names = table.schema.names if columns is None else columns
     part = replace(table, columns=tuple(c for c in table.columns if c.name in names))
     read_parts, problems = [part.schema.empty_table()], []
@@ -190,7 +184,3 @@ def collect(
     if problems:
         raise TableError("\n".join(problems))
     return checked(part, pa.concat_tables(read_parts).combine_chunks())
-
-
-def _table(table: Table | str) -> Table:
-    return get(table) if isinstance(table, str) else table
