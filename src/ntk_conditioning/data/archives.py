@@ -125,8 +125,7 @@ def load_arrays(
     require_file(path)
     arrays = {}
     with reading(path, "a NumPy archive, as numpy.savez writes it"), zipfile.ZipFile(path) as file:
-        members = [member for member in file.filelist if member.filename.endswith(".npy")]
-        sizes = {member.filename.removesuffix(".npy"): member.file_size for member in members}
+        sizes = {m.filename.removesuffix(".npy"): m.file_size for m in file.filelist}
         if missing := [name for name in required if name not in sizes]:
             names = ", ".join(map(repr, sizes)) or "none"
             raise ContentError(f"{path} has no array {missing[0]!r}; its arrays: {names}")

@@ -67,10 +67,9 @@ def read(
     name, (reader, files) = source.name, READERS[source.reader]
     if split == "test" and "test_x" not in files:
         raise UserError(f"{name} has only a training part")
-    parts = dict(parts or {})
-    if source.path is not None:
-        for part in ("train_x", "test_x") if source.reader == "cifar10" else ("train_x",):
-            parts.setdefault(part, source.path)
+    held = ("train_x", "test_x") if source.reader == "cifar10" else ("train_x",)
+    by_path = {} if source.path is None else dict.fromkeys(held, source.path)
+    parts = by_path | dict(parts or {})
     needed = [part for part in ("features", f"{split}_x", f"{split}_y") if part in files]
     for part in needed:
         if part not in parts and (not part.endswith("_y") or part in source.sha256):

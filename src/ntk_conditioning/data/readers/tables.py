@@ -38,14 +38,12 @@ _UNNAMED = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
 def read_npz(x: Path, *, features: str = "x", labels: str | None = "y if there") -> RawSamples:
     """Return the named arrays of a NumPy archive; ``labels=None`` reads none, by default y."""
-    required, optional = [features], []
-    if labels == "y if there":
-        labels, optional = "y", ["y"]
-    elif labels is not None:
-        required.append(labels)
+    optional = ["y"] if labels == "y if there" else []
+    required = [features] if optional or labels is None else [features, labels]
     arrays = load_arrays(x, required=required, optional=optional)
-    y = None if labels is None else arrays.get(labels)
-    return RawSamples(arrays[features], y, f"{x} ({features})", f"{x} ({labels})")
+    name = "y" if optional else labels
+    y = None if name is None else arrays.get(name)
+    return RawSamples(arrays[features], y, f"{x} ({features})", f"{x} ({name})")
 
 
 def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> RawSamples:
@@ -54,14 +52,11 @@ def read_parquet(x: Path, *, labels: str | None, features: _Names = None) -> Raw
     Raises `MissingFileError`, `FormatError` if the file is no Parquet file or is damaged, and
     `ContentError` if a column is not there, is not numeric or has missing values.
     """
-    import pyarrow.parquet
+    import pyarrow.parquet as pq
 
     require_file(x)
     # Not pandas.read_parquet: that would take columns from folder names such as `year=2020`.
-    with (
-        reading(x, "Parquet"),
-        pyarrow.parquet.ParquetFile(x, page_checksum_verification=True) as file,
-    ):
+    with reading(x, "Parquet"), pq.ParquetFile(x, page_checksum_verification=True) as file:
         wanted = _wanted(x, file.schema_arrow.names, labels, features)
         data = file.metadata
         size = sum(data.row_group(k).total_byte_size for k in range(data.num_row_groups))
@@ -210,13 +205,12 @@ def _numbers_or_texts(path: Path, name: str, texts: pd.Series) -> NDArray[Any]:
     numbers = pd.to_numeric(texts.str.lower().replace(logical), errors="coerce")
     if numbers.isna().any():
         return np.asarray(texts, dtype=object)
-    for spellings in texts.groupby(numbers).unique():
-        if len(spellings) > 1:
-            first, second, *_ = sorted(spellings)
-            raise ContentError(
-                f"{path}: column {name!r} has {first!r} and {second!r}, which are read as one "
-                "label; spell them alike"
-            )
+    spellings = texts.groupby(numbers).unique()
+    if len(alike := spellings[spellings.map(len) > 1]):
+        raise ContentError(
+            f"{path}: column {name!r} has {' and '.join(map(repr, alike.iloc[0]))}, which are read "
+            "as one label; spell them alike"
+        )
     return np.asarray(numbers)
 
 
