@@ -19,7 +19,6 @@ from ntk_conditioning.errors import UserError
 
 Split = Literal["train", "test"]
 
-
 #: Functions of a part's files and of options, and the names of the files of both parts.
 READERS: Mapping[str, tuple[Callable[..., RawSamples], Sequence[str]]] = {
     "gaussian": (draw_gaussian, ()),

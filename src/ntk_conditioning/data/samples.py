@@ -75,7 +75,8 @@ class RawSamples:
                 "samples; take both from the same dataset, a label for each sample"
             )
         if y.dtype.kind in "UO":
-            y = np.unique(y, return_inverse=True)[1]
+            numbers = {text: number for number, text in enumerate(sorted({*y.tolist()}))}
+            y = np.array([numbers[text] for text in y.tolist()])
         return y.astype(np.int64)
 
     def _first(self, x: NDArray[Any], wrong: NDArray[np.bool_]) -> str:

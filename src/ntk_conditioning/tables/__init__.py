@@ -65,11 +65,9 @@ def get(table: Table | str) -> Table:
     >>> get("angles").keys
     ('kernel', 'dataset', 'activation', 'depth', 'seed')
     """
-    if isinstance(table, Table):
-        return table
-    if table not in TABLES:
+    if isinstance(table, str) and table not in TABLES:
         raise TableError(f"no table {table!r}; there are {', '.join(TABLES)}")
-    return TABLES[table]
+    return TABLES[table] if isinstance(table, str) else table
 
 
 @cache

@@ -119,14 +119,17 @@ def _csv_format(path: Path, content: bytes) -> dict[str, Any]:
 
 def _has_decimal_commas(path: Path, features: pd.DataFrame) -> bool:
     """Return whether numbers have commas; `ContentError` if all may separate thousands."""
-    texts = features.select_dtypes(["object", "str"]).astype(str).to_numpy().ravel().tolist()
-    commas = [text for text in texts if re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", str(text))]
-    if commas and all(re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text) for text in commas):
+    columns = features.select_dtypes(["object", "str"]).items()
+    texts = (str(text) for _, column in columns for text in column)
+    commas = filter(re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?").fullmatch, texts)
+    first = next(commas, None)
+    thousands = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}").fullmatch
+    if first and all(map(thousands, itertools.chain([first], commas))):
         raise ContentError(
-            f"{path}: {commas[0]} may have a decimal comma or one between thousands; write decimal "
+            f"{path}: {first} may have a decimal comma or one between thousands; write decimal "
             "points, and nothing between thousands"
         )
-    return bool(commas)
+    return first is not None
 
 
 def _csv_line(content: bytes, encoding: str, separator: str, row: int) -> str:
@@ -150,7 +153,7 @@ def _wanted(path: Path, names: Sequence[str], labels: str | None, features: _Nam
                 "list the feature columns under options, features"
             )
     wanted = [*features, *([] if labels is None else [labels])]
-    if missing := [name for name in wanted if name not in names]:
+    if missing := sorted({*wanted} - {*names}):
         raise ContentError(f"{path} has no column {_quoted(missing)}, only {_quoted(names)}")
     if labels in features:
         raise ContentError(f"{path}: column {labels!r} is both labels and a feature")
@@ -197,21 +200,22 @@ def _samples(
     return RawSamples(x, y, str(path), f"{path} (column {labels!r})", tuple(columns), place)
 
 
-def _numbers_or_texts(path: Path, name: str, texts: pd.Series) -> NDArray[Any]:
+def _numbers_or_texts(path: Path, name: str, texts: pd.Series) -> Any:
     """Return labels as numbers if all are; `ContentError` if a number is spelled in two ways."""
     import pandas as pd
 
-    logical = {"false": "0", "true": "1"}
-    numbers = pd.to_numeric(texts.str.lower().replace(logical), errors="coerce")
-    if numbers.isna().any():
-        return np.asarray(texts, dtype=object)
-    spellings = texts.groupby(numbers).unique()
-    if len(alike := spellings[spellings.map(len) > 1]):
+    codes, kinds = pd.factorize(texts)
+    spelled, logical = pd.Series(kinds), {"false": "0", "true": "1"}
+    labels = pd.to_numeric(spelled.str.lower().replace(logical), errors="coerce")
+    if labels.isna().any():
+        labels = spelled.astype(object)
+    alike = spelled.groupby(labels).unique()
+    if len(alike := alike[alike.map(len) > 1]):
         raise ContentError(
             f"{path}: column {name!r} has {' and '.join(map(repr, alike.iloc[0]))}, which are read "
             "as one label; spell them alike"
         )
-    return np.asarray(numbers)
+    return labels.to_numpy()[codes]
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -49,8 +49,7 @@ def phone_labels(
         intervals = [t for t in grid.tiers if isinstance(t, textgrid.IntervalTier) and t.entries]
         tier = next((tier for tier in intervals if _PHONE_TIER.fullmatch(tier.name)), None)
         if tier is None:
-            known = ", ".join(map(repr, grid.tierNames)) or "none"
-            raise ContentError(f"{path} has no tier 'phones' of intervals; its tiers: {known}")
+            raise ContentError(f"{path} has no tier 'phones' of intervals, only {grid.tierNames}")
     seconds = np.array([interval[:2] for interval in tier.entries])
     classes = [phone_class(label) for _, _, label in tier.entries]
     if None in classes:
