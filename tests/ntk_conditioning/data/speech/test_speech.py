@@ -54,7 +54,6 @@ def test_a_file_in_the_wrong_place_is_named(tmp_path, new):
 def test_another_kind_of_file_is_named():
     for data, problem in (
         (b"RIFF" + bytes(60), "cannot be read as FLAC"),
-        (flac(NOISE)[:41], "cannot be read as FLAC"),
         (flac(NOISE, rate=8000), "8000 Hz, 1 channels, PCM_16; LibriSpeech has FLAC, 16000 Hz"),
         (flac(np.stack([NOISE, NOISE], axis=1)), "16000 Hz, 2 channels"),
         (flac(NOISE / 1000, subtype="PCM_24"), "PCM_24"),
@@ -106,11 +105,10 @@ def plain_energies(waveform: np.ndarray, settings: FeatureSettings) -> np.ndarra
     return np.maximum(energies, np.finfo(np.float32).eps)
 
 
-OTHERS = [FeatureSettings(num_mel_bins=23, frame_length_ms=20, frame_shift_ms=5)]
-OTHERS += [FeatureSettings(preemphasis=0, low_freq=60)]
+OTHER = FeatureSettings(RATE, 23, frame_length_ms=20, frame_shift_ms=5, low_freq=60, preemphasis=0)
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, *OTHERS])
+@pytest.mark.parametrize("settings", [SETTINGS, OTHER])
 def test_the_filterbank_is_the_plain_one(settings):
     """In single precision filters' weights move an energy by up to 2e-4 of itself, on speech.
 
