@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.spatial.distance import squareform
 
-from ntk_conditioning.spectra.condition_numbers import EPS, resolved_ratio
+from ntk_conditioning.spectra.condition_numbers import EPS, growth, resolved_ratio
 
 Array = NDArray[np.float64]
 
@@ -54,19 +54,20 @@ def spike_and_bulk(distances: Array, *, error: float = 0.0) -> SpikeAndBulk:
     """
     far = squareform(distances)
     n = len(far)
-    # H = I - v vᵀ maps the mean direction to the first
-    v = np.full(n, 1 / math.sqrt(n))
-    v[0] += 1
-    v /= math.sqrt(v[0])
-    hit = far @ v
-    turned = far - np.outer(v, hit) - np.outer(hit, v) + (v @ hit) * np.outer(v, v)
-    b, c = turned[1:, 0], -turned[1:, 1:]
-    a = n - turned[0, 0]  # with the sign of H's first column, which b bᵀ does not feel
+    # by the reflection I - u uᵀ / u_1, u = e_1 + 1 / √n, whose first column is that direction
+    root, sums = math.sqrt(n), far.sum(axis=1)
+    uneven = sums - sums.mean()
+    a = float((1 - far).sum()) / n
+    b = (uneven[1:] - uneven[0] / (root + 1)) / root
+    beside = (far[0] + sums / root) / (root + 1)
+    shift = (2 * root * sums[0] + sums.sum()) / (n * (root + 1) ** 2)
+    c = beside[1:, None] + beside[1:] - shift - far[1:, 1:]
     bulk, vectors = np.linalg.eigh(c)
     low = float(bulk[0]) - _below(bulk, np.square(vectors.T @ b), a)
     second, first = np.linalg.eigvalsh(1 - far)[-2:].tolist()
-    large = n * (error + EPS * first)
-    small = 2 * n * (error + EPS * max(float(bulk[-1]), float(np.abs(far).max())))
+    large = n * error + growth(n) * EPS * first
+    # a few roundings of each entry of C may all have one sign
+    small = n * (error + 8 * EPS * max(float(bulk[-1]), float(np.abs(far).max())))
     ends = float(bulk[-1]), float(bulk[0])
     kappa, kappa_error = resolved_ratio((first, large), (low, small))
     bulk_kappa, _ = resolved_ratio((ends[0], small), (ends[1], small))

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import defaultdict
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -230,6 +231,18 @@ def test_eigenvalues_are_those_of_the_kernel_and_of_the_centred_one(far):
     assert (found.kappa, found.bulk_kappa) == ratios
 
 
+@pytest.mark.parametrize("n", [3, 300, 1000])
+@pytest.mark.parametrize("least", [1e-2, 1e-9, 1e-13])
+def test_errors_contain_roundings_where_the_mean_of_all_samples_is_almost_zero(n, least):
+    """Of a simplex, whose equal distances t have the eigenvalues t and n - (n - 1) t."""
+    t = (n - least) / (n - 1)
+    found, exact = spike_and_bulk(np.full(n * (n - 1) // 2, t)), Fraction(t)
+    smallest = n - (n - 1) * exact
+    off = *(found.bulk_min - exact, found.bulk_max - exact), found.lambda_min - smallest
+    assert max(map(abs, off)) <= found.lambda_min_error
+    assert abs(found.lambda_max - exact) <= found.lambda_max_error
+
+
 def test_errors_contain_what_those_of_the_entries_do():
     """Errors along the mean direction, and along the first eigenvector of the bulk."""
     signs, error = (-1.0) ** np.arange(20), 1e-4
@@ -245,14 +258,14 @@ def test_errors_contain_what_those_of_the_entries_do():
 
 
 def test_a_condition_number_that_may_be_off_by_more_than_itself_is_withheld():
-    """Of two samples λ_min is their distance, known to 4 times the entries' error."""
-    close = spike_and_bulk(np.array([1e-3]), error=1e-3 / 7)
+    """Of two samples λ_min is their distance, known to 2 times the entries' error."""
+    close = spike_and_bulk(np.array([1e-3]), error=1e-3 / 3.5)
     assert 0 < close.lambda_min_error < close.lambda_min
     singular = spike_and_bulk(distances(unit(np.random.default_rng(2).standard_normal((12, 5)))))
     assert abs(singular.lambda_min) < singular.lambda_min_error
     for found in (close, singular):
         assert (found.kappa, found.kappa_error, found.bulk_kappa) == (None, None, None)
-    known = spike_and_bulk(np.array([1e-3]), error=1e-3 / 9)
+    known = spike_and_bulk(np.array([1e-3]), error=1e-3 / 4.5)
     assert known.kappa == pytest.approx(1999, rel=1e-9)
     assert known.kappa_error < 1
 
