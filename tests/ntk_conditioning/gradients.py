@@ -13,6 +13,12 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.transition.feedforward import layers
 
 
+class OnDevice(torch.Tensor):
+    """A tensor for which the code for GPUs is used, here on the processor."""
+
+    device = torch.device("cuda")
+
+
 def network(d=10, *, depth=2, width=16, activation="relu", seed=1, **options):
     options |= {"activation": activation, "generator": generator(seed, "init")}
     return init_mlp(d, depth=depth, width=width, **options)

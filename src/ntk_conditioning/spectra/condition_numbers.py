@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from threadpoolctl import ThreadpoolController
 
 from ntk_conditioning.angles.pairs import upper_tiles
@@ -20,6 +20,7 @@ SYMMETRY_ROUNDINGS = 1000
 ONE_THREAD_BELOW = 1024
 
 ZERO_KERNEL = "the kernel is zero: all samples have zero gradient"
+OUT_OF_RANGE = "the kernel's largest eigenvalue leaves float64's range; scale the data"
 EPS = float(np.finfo(np.float64).eps)
 
 #: An eigenvalue and a bound on its solver's error.
@@ -145,13 +146,14 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     1.0
     """
     _check_matrix(f)
+    if exponent := extreme_exponent(max(f.max(), -f.min()), np.float64):
+        return scaled(conditioning_from_factor(np.ldexp(f, -exponent)), 2 * exponent)
     n, p = f.shape
     singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
     error = growth(n, p) * EPS * singular[0]  # of a σ
-    with np.errstate(over="ignore"):  # an overflow is an error of the summary
-        floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
-        eigenvalues = np.pad(singular**2, (0, n - len(singular)))
-        errors = (2 * singular[[0, -1]] * error + error**2).tolist()
+    floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
+    eigenvalues = np.pad(singular**2, (0, n - len(singular)))
+    errors = (2 * singular[[0, -1]] * error + error**2).tolist()
     largest = float(eigenvalues[0]), errors[0]
     smallest = float(eigenvalues[-1]), errors[1] if p >= n else 0.0
     return summary(n, largest, smallest, floor, f.dtype, method="factor", eigenvalues=eigenvalues)
@@ -172,7 +174,7 @@ def summary(
     ``dtype`` is the kernel's. Raises `KernelError` unless the largest is positive and finite.
     """
     if not math.isfinite(largest[0]):
-        raise KernelError("the kernel's largest eigenvalue leaves float64's range; scale the data")
+        raise KernelError(OUT_OF_RANGE)
     if largest[0] <= 0:
         raise KernelError(ZERO_KERNEL)
     rank, smallest_above, effective_rank = n, smallest[0], None
@@ -236,34 +238,56 @@ def entries_move(n: int, lambda_max: float, entry_error: float) -> float:
     return n * entry_error * lambda_max if entry_error > EPS else 0.0
 
 
-def check_kernel(k: NDArray[Any]) -> float:
-    """Return by how much the triangles of ``k`` (n, n) differ, relative to its largest entry.
+def check_kernel(k: Any) -> float:
+    """Return by how much an array's or tensor's triangles differ, relative to its largest entry.
 
-    The result is 0 if that is rounding. Raises `KernelError` if ``k`` is not a finite, symmetric
-    matrix of floats.
+    The result is 0 if that is rounding. Raises `KernelError` if ``k`` (n, n) is not a finite,
+    symmetric matrix of floats.
     """
-    _check_matrix(k)
-    if k.shape != (len(k), len(k)):
-        raise KernelError(f"the kernel has shape {k.shape}; a kernel is square")
-    largest = max(float(k.max()), -float(k.min()))
+    dtype, shape = _check_matrix(k), tuple(k.shape)
+    if shape != (len(k), len(k)):
+        raise KernelError(f"the kernel has shape {shape}; a kernel is square")
+    eps, largest = float(np.finfo(dtype).eps), max(float(k.max()), -float(k.min()))
     tiles = upper_tiles(len(k), 1024)
-    asymmetry = max(float(np.abs(k[r, c] - k[c, r].T).max()) for r, c in tiles)
-    if asymmetry > SYMMETRY_ROUNDINGS * float(np.finfo(k.dtype).eps) * largest:
+    asymmetry = max(float(abs(k[r, c] - k[c, r].T).max()) for r, c in tiles)
+    if asymmetry > SYMMETRY_ROUNDINGS * eps * largest:
         raise KernelError(
             f"the kernel's triangles differ by {asymmetry / largest:.1e} of the largest entry, "
-            f"which is more than {k.dtype} rounding; compute one triangle and mirror it"
+            f"which is more than {dtype} rounding; compute one triangle and mirror it"
         )
-    return asymmetry / largest if asymmetry > np.finfo(k.dtype).eps * largest else 0.0
+    return asymmetry / largest if asymmetry > eps * largest else 0.0
 
 
-def _check_matrix(a: NDArray[Any]) -> None:
-    if a.ndim != 2 or a.size == 0:
-        raise KernelError(f"an array of shape {a.shape} is not a matrix with entries")
-    if a.dtype not in (np.float32, np.float64):
-        raise KernelError(f"the matrix has type {a.dtype}; give float64 (or float32)")
-    if not (np.isfinite(a.max()) and np.isfinite(a.min())):  # without an array of its size
-        bad = int(a.size - np.isfinite(a).sum())
-        raise KernelError(f"{bad} of the matrix's {a.size} entries are not finite")
+def _check_matrix(a: Any) -> str:
+    """Return the name of the matrix's type."""
+    if a.ndim != 2 or 0 in a.shape:
+        raise KernelError(f"an array of shape {tuple(a.shape)} is not a matrix with entries")
+    dtype = str(a.dtype).removeprefix("torch.")
+    if dtype not in ("float32", "float64"):
+        raise KernelError(f"the matrix has type {dtype}; give float64 (or float32)")
+    if not (math.isfinite(a.max()) and math.isfinite(a.min())):  # without an array of its size
+        size = math.prod(a.shape)
+        bad = size - int((abs(a) < math.inf).sum())
+        raise KernelError(f"{bad} of the matrix's {size} entries are not finite")
+    return dtype
+
+
+def extreme_exponent(largest: float, dtype: DTypeLike) -> int:
+    """Return the exponent of 2 in a matrix's largest entry, or 0 if its squares are in range."""
+    exponent, most = math.frexp(largest)[1], np.finfo(dtype).maxexp
+    return max(exponent, 1 - most) if abs(exponent) > most // 4 else 0
+
+
+def scaled(found: Conditioning, exponent: int) -> Conditioning:
+    """Return the conditioning of a kernel times 2^exponent."""
+    names = ["lambda_max", "lambda_max_error", "lambda_min", "lambda_min_error", "resolution_floor"]
+    with np.errstate(over="ignore"):
+        numbers: dict[str, Any] = {n: float(np.ldexp(getattr(found, n), exponent)) for n in names}
+        if found.eigenvalues is not None:
+            numbers["eigenvalues"] = np.ldexp(found.eigenvalues, exponent)
+    if not 0 < numbers["lambda_max"] < math.inf:
+        raise KernelError(OUT_OF_RANGE)
+    return replace(found, **numbers)
 
 
 @cache

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ntk_conditioning import memory
-from ntk_conditioning.angles.pairs import upper_tiles
 from ntk_conditioning.spectra.condition_numbers import (
     Conditioning,
-    KernelError,
     check_kernel,
     conditioning,
     entries_move,
+    extreme_exponent,
     resolution_floor,
+    scaled,
     summary,
 )
 
@@ -54,10 +54,10 @@ def extreme_conditioning(
     """Return the conditioning of a large kernel ``k`` (n, n) from its extreme eigenvalues.
 
     Arguments are those of `condition_numbers.conditioning`, but ``k`` may be a tensor: on a GPU it
-    is factored there, beside ``k``, which is taken to be symmetric. ``eigenvalues`` and
-    ``effective_rank`` of the result are None. With ``overwrite``, a ``k`` in the host's memory is
-    destroyed; without, it is copied. Without full rank, or if Lanczos fails, all eigenvalues are
-    computed on the host, and the result is that of `condition_numbers.conditioning`.
+    is factored there, beside ``k``. ``eigenvalues`` and ``effective_rank`` of the result are None.
+    With ``overwrite``, a ``k`` in the host's memory is destroyed; without, it is copied. Without
+    full rank, or if Lanczos fails, all eigenvalues are computed on the host, and the result is that
+    of `condition_numbers.conditioning`.
 
     Raises:
         KernelError, UnresolvedError: as `condition_numbers.conditioning`.
@@ -68,18 +68,20 @@ def extreme_conditioning(
     >>> numbers.numerical_rank, bool(abs(numbers.kappa / np.linalg.cond(x) ** 2 - 1) < 1e-9)
     (30, True)
     """
-    if not isinstance(k, np.ndarray) and k.device.type == "cpu":
-        k = k.numpy(force=True)
+    if not isinstance(k, np.ndarray):
+        k = k.numpy(force=True) if k.device.type == "cpu" else k.detach()
+    entry_error = max(entry_error, check_kernel(k))
+    dtype = np.dtype(str(k.dtype).removeprefix("torch."))
+    if exponent := extreme_exponent(float(k.diagonal().max()), dtype):
+        found = extreme_conditioning(k * 2.0**-exponent, entry_error=entry_error, overwrite=True)
+        return scaled(found, exponent)
     if isinstance(k, np.ndarray):
-        entry_error = max(entry_error, check_kernel(k))
         return _condition(InMemoryMatrix(k, overwrite=overwrite), entry_error)
     # torch is heavy, and a NumPy array needs none of it
     from ntk_conditioning.networks.gradient_tiles import full_precision
 
-    if not (k.max().isfinite() and k.min().isfinite()):
-        raise KernelError(f"some of the kernel's {k.numel()} entries are not finite")
     with full_precision():
-        return _condition(DeviceMatrix(k), entry_error)
+        return _condition(DeviceMatrix(k, dtype), entry_error)
 
 
 def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) -> Conditioning:
@@ -97,7 +99,7 @@ def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) 
                     for value, v in ((lambda_max, top), (lambda_min, bottom))
                 )
                 return summary(n, largest, smallest, floor, matrix.dtype, method="extremes")
-    except ArpackNoConvergence:
+    except ArpackError:
         message = "n = %d: extreme eigenvalues are too close for Lanczos; solving for all of them"
         _log.warning(message, n)
     memory.require(matrix.host_bytes, f"the whole spectrum of a kernel of {n} samples")
@@ -155,9 +157,8 @@ class InMemoryMatrix:
 
     def whole(self) -> NDArray[Any]:
         """Return K, in its place."""
-        for r, c in upper_tiles(self.n, 1024):
-            tile = np.triu(self._a[r, c], 1) if r == c else self._a[r, c]
-            self._a[c, r] = tile + tile.T if r == c else tile.T
+        for row in range(self.n):
+            self._a[row, :row] = self._a[:row, row]
         np.fill_diagonal(self._a, self._diagonal)
         return self._a
 
@@ -165,8 +166,8 @@ class InMemoryMatrix:
 class DeviceMatrix:
     """A symmetric tensor K on a GPU, with Cholesky's factor beside it, for the same methods."""
 
-    def __init__(self, k: Tensor) -> None:
-        self._k, self.n, self.dtype = k, len(k), k[:0].numpy(force=True).dtype
+    def __init__(self, k: Tensor, dtype: np.dtype[Any]) -> None:
+        self._k, self.n, self.dtype = k, len(k), dtype
         self.norm = float(k.norm())
         self.host_bytes = k.nbytes + 8 * k.numel()
 

@@ -19,6 +19,7 @@ from scipy.sparse.linalg import LinearOperator
 from scipy.special import stdtrit
 from tqdm import tqdm
 
+from ntk_conditioning.errors import one_line
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import (
     ZERO_KERNEL,
@@ -113,10 +114,15 @@ def condition(
     True
     """
     if isinstance(k, LinearOperator):
+        if not hasattr(k, "trace"):
+            raise KernelError("products alone have no trace; give the matrix, or an `ntk_operator`")
         return condition_operator(k)
     torch = sys.modules.get("torch")  # without which there are no tensors
     if torch is None or not isinstance(k, torch.Tensor):
-        k = np.asarray(k)
+        try:
+            k = np.asarray(k)
+        except ValueError as error:
+            raise KernelError(f"the kernel is no matrix: {one_line(error)}") from error
     elif k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
         raise KernelError(
             f"the kernel is {k.dtype} of layout {k.layout} on {k.device}: give a dense one of "

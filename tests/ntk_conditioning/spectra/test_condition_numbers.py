@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from scipy.sparse.linalg import aslinearoperator
 from scipy.spatial.distance import pdist, squareform
 
 import ntk_conditioning
@@ -25,7 +26,7 @@ from ntk_conditioning.spectra.labels import effective_kappa, kernel_target_align
 from ntk_conditioning.spectra.precision import Problem, ProblemError
 from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory.sphere import unit_rows as unit
-from tests.ntk_conditioning.gradients import network
+from tests.ntk_conditioning.gradients import OnDevice, network
 from tests.ntk_conditioning.references import exact_extremes, exact_gradients, kernel, theorem_4_4
 
 
@@ -115,10 +116,26 @@ ASYMMETRIC = np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1)
 )
 def test_what_is_no_kernel_is_refused_in_one_line(k, problem):
     tensor = torch.from_numpy(k)
-    for find, a in ((conditioning, k), (extreme_conditioning, k), (extreme_conditioning, tensor)):
+    pairs = [*itertools.product([condition, extreme_conditioning], [k, tensor])]
+    for find, a in [*pairs, (extreme_conditioning, tensor.as_subclass(OnDevice))]:
         with pytest.raises(KernelError, match=problem) as caught:
             find(a)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("k", "problem"),
+    [
+        ([[1.0], [1.0, 2.0]], "the kernel is no matrix: .*inhomogeneous"),
+        (aslinearoperator(np.eye(3)), "products alone have no trace"),
+        (torch.eye(3, dtype=torch.bfloat16), "torch.bfloat16"),
+        (torch.eye(3).to_sparse(), "torch.sparse_coo"),
+    ],
+    ids=["ragged", "operator", "bfloat16", "sparse"],
+)
+def test_what_is_no_dense_matrix_of_floats_is_refused(k, problem):
+    with pytest.raises(KernelError, match=problem):
+        condition(k)
 
 
 def test_triangles_that_differ_count_as_errors_of_the_entries():
@@ -133,16 +150,33 @@ def test_triangles_that_differ_count_as_errors_of_the_entries():
     assert conditioning(ASYMMETRIC.astype(np.float32)).numerical_rank == 3
 
 
+@pytest.mark.parametrize("find", [conditioning, extreme_conditioning, of_factor])
 @pytest.mark.parametrize("exponent", [-990, -500, 500, 1010])
-def test_a_kernel_times_a_power_of_two_has_the_same_kappa_and_ranks_unless_it_overflows(exponent):
-    k = kernel(np.geomspace(1, 1e6, 30))
-    plain, scaled = conditioning(k), conditioning(np.ldexp(k, exponent - 20))
+def test_a_kernel_times_a_power_of_two_has_the_same_kappa_and_ranks(exponent, find):
+    k = np.diag(np.geomspace(1, 1e6, 30)) if find is of_factor else kernel(np.geomspace(1, 1e6, 30))
+    plain, scaled = find(k), find(np.ldexp(k, exponent - 20))
     assert scaled.kappa == pytest.approx(plain.kappa, rel=1e-9)
+    assert scaled.kappa_error == pytest.approx(plain.kappa_error, rel=0.1)
     assert scaled.numerical_rank == plain.numerical_rank == 30
-    assert scaled.effective_rank == pytest.approx(plain.effective_rank, rel=1e-12)
-    assert scaled.lambda_max == pytest.approx(np.ldexp(plain.lambda_max, exponent - 20), rel=1e-14)
-    with pytest.raises(KernelError, match="scale the data"):
-        conditioning(np.ldexp(np.eye(30) + 1, 1020))
+    if plain.effective_rank:
+        assert scaled.effective_rank == pytest.approx(plain.effective_rank, rel=1e-12)
+    for name in ("lambda_max", "lambda_min", "resolution_floor", "eigenvalues"):
+        if (expected := getattr(plain, name)) is not None:
+            expected = np.ldexp(expected, exponent - 20)
+            np.testing.assert_allclose(getattr(scaled, name), expected, rtol=1e-9)
+
+
+def test_numbers_out_of_float64s_range_are_refused_and_those_of_float32_are_not():
+    for find in (conditioning, extreme_conditioning):
+        with pytest.raises(KernelError, match="scale the data"):
+            find(np.ldexp(np.eye(30) + 1, 1020))
+    for scale in (1e200, 1e-200):
+        with pytest.raises(KernelError, match="scale the data"):
+            conditioning_from_factor(np.eye(3) * scale)
+    assert conditioning_from_factor(np.diag([1e-150, 1e-160])).kappa == pytest.approx(1e20)
+    for scale in (1e25, 1e-25):
+        single = (scale * np.diag([1.0, 2.0, 3.0])).astype(np.float32)
+        assert extreme_conditioning(single).kappa == pytest.approx(3, rel=1e-6)
 
 
 def test_errors_of_the_smallest_kernels_contain_what_the_solver_is_off_by():

@@ -13,7 +13,7 @@ from ntk_conditioning.spectra import condition_numbers as spectra
 from ntk_conditioning.spectra import extremal_eigenvalues
 from ntk_conditioning.spectra.condition_numbers import EPS, KernelError, conditioning
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
-from tests.ntk_conditioning.gradients import inputs, network
+from tests.ntk_conditioning.gradients import OnDevice, inputs, network
 from tests.ntk_conditioning.references import exact_extremes, kernel
 
 
@@ -21,12 +21,6 @@ def network_kernel(n, d, *, dtype=torch.float64, width=64, **options):
     """Return the empirical NTK of a random ReLU network at ``n`` samples in ``d`` dimensions."""
     mlp = network(d, dtype=dtype, width=width, **options)
     return empirical.ntk(mlp, inputs(n, d).to(dtype)).numpy()
-
-
-class OnDevice(torch.Tensor):
-    """A tensor for which the code for GPUs is used, here on the processor."""
-
-    device = torch.device("cuda")
 
 
 def on_torch(k, **options):
@@ -196,8 +190,7 @@ def test_a_kernel_is_untouched_unless_it_may_be_overwritten(layout, rank):
 
 def test_nothing_of_the_kernels_size_is_allocated_by_small_tiles(monkeypatch):
     # At 600 samples the usual tiles would hold all of the kernel.
-    for module in (extremal_eigenvalues, spectra):
-        monkeypatch.setattr(module, "upper_tiles", lambda n, _: upper_tiles(n, 64))
+    monkeypatch.setattr(spectra, "upper_tiles", lambda n, _: upper_tiles(n, 64))
     k = of_rank(600, 600)
     agreeing(extreme_conditioning, of_rank(600, 300))
     peaks = []
