@@ -273,6 +273,14 @@ def test_certain_fixed_points_are_exact():
     assert [(point.rho, point.error) for point in points] == [(0, 0)] * 2 + [(1, 0)] * 3
 
 
+@pytest.mark.parametrize("mean", [1e-7, 1e-8, 1e-12])
+def test_fixed_points_of_tiny_means_are_known_to_their_error(mean):
+    tanh = activations.get("tanh")
+    point = fixed_point(replace(tanh, name="mean", function=lambda z: z.tanh() + mean))
+    expected = mean**2 / expansion(tanh).square / (1 - point.slope)
+    assert abs(point.rho - expected) <= point.error < 1e-12
+
+
 @pytest.mark.parametrize("kink", [-1.5975, 0.3])
 def test_quadrature_is_normrelus_closed_form(kink):
     gamma = np.array([0.1, 0.5, 1.0, 2.0, 5.0])
