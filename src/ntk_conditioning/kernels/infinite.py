@@ -140,31 +140,33 @@ def min_angle(
         raise SamplesError(f"{len(kept)} different samples have no pair; give at least two")
     network = InfiniteNetwork(rows[kept], depth=depth, activation=activation)
     network.require_cosines(RESOLVED)
-    (e, i, j), candidates = _of_closest_inputs(network, depth) or _of_all_pairs(network)
+    # norms enter, and their rounding, unless they are equal or σ is homogeneous
+    equal = np.ptp(network.norms) <= EQUAL_NORMS * network.norms.min()
+    inputs_decide = depth == 0 or network.activation.homogeneous or equal
+    closest = _of_closest_inputs(network) if inputs_decide else None
+    (e, i, j), candidates = closest or _of_all_pairs(network)
     off = min(network.error, network.relative_error * e) + (depth + 1) * ROUNDING * e
     angle, low = angle_of(np.array([e, max(e - off, 0.0)])).tolist()
+    error = angle - low + (0.0 if inputs_decide else depth * ROUNDING)
     network.require(
-        angle - low <= max(RESOLVED * angle, COSINE_RESOLUTION),
-        f"the smallest angle is known to {math.degrees(angle - low):.2g} degrees only",
+        error <= max(RESOLVED * angle, COSINE_RESOLUTION),
+        f"the smallest angle is known to {math.degrees(error):.2g} degrees only",
     )
     i, j = kept[[i, j]].tolist()
-    return MinAngle(angle, i, j, duplicates.pairs, candidates, angle - low)
+    return MinAngle(angle, i, j, duplicates.pairs, candidates, error)
 
 
 Closest = tuple[tuple[float, int, int], int]
 
 
-def _of_closest_inputs(network: InfiniteNetwork, depth: int) -> Closest | None:
+def _of_closest_inputs(network: InfiniteNetwork) -> Closest | None:
     """Return the smallest e, its rows, and how many pairs were computed, if inputs decide it.
 
-    Where norms do not enter, e depends on the input angle only and increases with it up to 90
+    Norms do not enter here. Then e depends on the input angle only and increases with it up to 90
     degrees: 1 - e is a power series in cos θ without negative coefficients (Daniely, Frostig &
     Singer 2016, Lemma 11). So the closest samples have it, unless e is smaller at an angle beyond.
     Angles of inputs are those of gradients of the linear model.
     """
-    equal = np.ptp(network.norms) <= EQUAL_NORMS * network.norms.min()
-    if not (depth == 0 or network.activation.homogeneous or equal):
-        return None
     import torch  # which takes seconds, and kernels do without
 
     from ntk_conditioning.angles import smallest_angle

@@ -208,12 +208,20 @@ def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_
     assert (found.i, found.j, found.degrees) == (0, 1, pytest.approx(90))
 
 
-def test_close_samples_of_small_and_different_norms_keep_their_digits():
-    x = np.array([[1e-5, 0], [3.16e-4, 3.16e-13]])
+@pytest.mark.parametrize(
+    ("x", "rel"),
+    [
+        ([[1e-5, 0], [3.16e-4, 3.16e-13]], 1e-14),
+        ([[0.6, 0.8], [0.6 + 1e-9, 0.8 + 1.1e-9]], 1e-6),  # by the rounding of norms
+    ],
+)
+def test_close_samples_of_different_norms_keep_their_digits(x, rel):
     with mpmath.workdps(80):
-        expected = exact_degrees(infinite_kernels(x, 1, LAYERS["erf"])[1], 2)[0, 1]
-    found = infinite.min_angle(x, depth=1, activation="erf").degrees
-    assert found == pytest.approx(expected, rel=1e-14)
+        kernel = infinite_kernels(np.array(x), 1, LAYERS["erf"])[1]
+        expected = mpmath.radians(exact_degrees(kernel, 2)[0, 1])
+    found = infinite.min_angle(x, depth=1, activation="erf")
+    assert found.angle == pytest.approx(float(expected), rel=rel)
+    assert abs(found.angle - expected) <= found.error < 1e-14
 
 
 ERRORS = [*itertools.product(["erf"], [1e-8, 1.0, 1e4, 1e60], [2e-11])]
