@@ -42,7 +42,7 @@ def geometry(name: str, x: Array) -> Geometry:
     four different samples have a direction, or all have one.
     """
     sizes = np.abs(x).max(axis=1)
-    for size in (sizes.max(), sizes.min(where=sizes > 0, initial=1)):
+    for size in (sizes.max(initial=1), sizes.min(where=sizes > 0, initial=1)):
         if not SMALLEST < size < LARGEST:
             raise UserError(
                 f"{name}: values of size {size:.0e} leave float64's range when they are squared; "
@@ -51,7 +51,9 @@ def geometry(name: str, x: Array) -> Geometry:
     rows = np.flatnonzero(sizes)
     duplicates = find_duplicates(x[rows])
     if (different := len(duplicates.first)) < 4:
-        raise UserError(f"{name}: {different} different samples; advice needs four or more")
+        raise UserError(
+            f"{name}: {different} different non-zero samples; advice needs four or more"
+        )
     units = unit_rows(x[rows])
     rank = int(np.linalg.matrix_rank(units))
     if rank < 2:

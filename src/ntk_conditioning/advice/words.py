@@ -30,14 +30,15 @@ WAYS = {
 def number(value: float | None) -> str:
     """Return a number as one reads it, to three digits.
 
-    >>> number(28211.7), number(3.14159), number(5.9e12), number(math.inf), number(None)
-    ('28,200', '3.14', '5.9e+12', 'infinite', 'not resolved')
+    >>> number(28211.7), number(999.7), number(5.9e12), number(math.inf), number(None)
+    ('28,200', '1,000', '5.9e+12', 'infinite', 'not resolved')
     """
     if value is None or not math.isfinite(value):
         return "infinite" if value == math.inf else "not resolved"
-    if abs(value) >= 1e7:
+    rounded = float(f"{value:.3g}")
+    if abs(rounded) >= 1e7:
         return f"{value:.1e}"
-    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{value:.3g}"
 
 
 def count(number: int, what: str) -> str:

@@ -68,7 +68,8 @@ def _pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     u2 = squared.sum(dim=0)
     norms2 = torch.stack([u2, squared_moved.sum(dim=0)])
     if (norms2 == 0).any():
-        raise ZeroGradientError("a gradient of the pair is zero and has no direction")
+        problem = "a gradient of the pair is zero, or its square underflows; it has no direction"
+        raise ZeroGradientError(problem)
     mean = (squared * along).sum(dim=0) / u2
     across2 = (across + squared * (along - mean).square()).sum(dim=0)
     angles = torch.atan2((across2 / u2).sqrt(), 1 + mean)

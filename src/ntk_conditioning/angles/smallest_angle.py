@@ -81,7 +81,7 @@ def min_angle(
     first = torch.from_numpy(duplicates.first).to(x.device)
     n = len(first)
     gradients = _UnitGradients(mlp.to(torch.float64), (x if n == len(x) else x[first]).double())
-    rows, columns = (tile, tile) if tile else gradient_tiles.tile_shape(x.device)
+    rows, columns = gradient_tiles.tile_shape(x.device) if tile is None else (tile, tile)
     shape = min(rows, n), min(columns, n)
     options = {"row_bytes": gradients.row_bytes, "memory": memory, "least": shape[0]}
     panels = Panels(n, gradient_tiles.panel_rows(n, **options), gradients.rounded)
@@ -167,7 +167,7 @@ class _UnitGradients:
     def require_directions(self, names: Tensor) -> None:
         """Raise an error that calls the rows by their ``names`` if a gradient has no direction."""
         failures = (
-            (self._norms == 0, ZeroGradientError, "zero"),
+            (self._norms == 0, ZeroGradientError, "zero, or its square underflows,"),
             (self._norms < SMALLEST_NORM, NonFiniteGradientError, "too small to square"),
             (~self._norms.isfinite(), NonFiniteGradientError, "not finite"),
         )

@@ -47,12 +47,12 @@ SMOOTHING = 0.15
 class OperatorConditioning:
     """What products with a kernel K (n, n) tell of its spectrum; intervals have a level of 95 %.
 
-    ``lambda_max`` is at most the largest eigenvalue, and below it by ``lambda_max_error`` at most,
-    if the random start has a part in its vector. ``lambda_min_bound`` is at least the smallest
-    eigenvalue, ``trace`` exact, ``frobenius`` the norm of K with its interval. ``density``
-    (points, 3) are the share of eigenvalues per decade of λ at ``log10_lambda`` (points,), and the
-    ends of its interval over probes; smoothed by a Gaussian of `SMOOTHING` decades. ``products``
-    counts those with K.
+    ``lambda_max`` is at most the largest eigenvalue, and within ``lambda_max_error`` of it lies an
+    eigenvalue: the largest one, unless the few steps from random starts missed that.
+    ``lambda_min_bound`` is at least the smallest eigenvalue, ``trace`` exact, ``frobenius`` the
+    norm of K with its interval. ``density`` (points, 3) are the share of eigenvalues per decade of
+    λ at ``log10_lambda`` (points,), and the ends of its interval over probes; smoothed by a
+    Gaussian of `SMOOTHING` decades. ``products`` counts those with K.
     """
 
     n: int
@@ -79,9 +79,9 @@ class OperatorConditioning:
     def __repr__(self) -> str:
         rank, low, high = self.effective_rank
         return (
-            f"kappa is at least {self.kappa_bound:.4g}; lambda_max {self.lambda_max:.6g}, below by "
-            f"at most {self.lambda_max_error:.1e}; effective rank {rank:.4g} ({low:.4g} to "
-            f"{high:.4g}) of {self.n}; by {self.products} products"
+            f"kappa is at least {self.kappa_bound:.4g}; lambda_max {self.lambda_max:.6g}, within "
+            f"{self.lambda_max_error:.1e} of an eigenvalue; effective rank {rank:.4g} ({low:.4g} "
+            f"to {high:.4g}) of {self.n}; by {self.products} products"
         )
 
 

@@ -139,7 +139,8 @@ def test_the_figure_is_drawn_where_kernels_are_singular(monkeypatch):
 def test_samples_that_allow_no_advice_are_refused():
     size = "values of size .* when they are squared; scale the samples"
     for x, problem in (
-        ([[1.0, 0], [1, 0], [0, 1], [0, 0]], "2 different samples; advice needs four or more"),
+        ([[1.0, 0], [1, 0], [0, 1], [0, 0]], "2 different non-zero samples; advice needs four"),
+        (np.zeros((5, 2)), "0 different non-zero samples"),
         *((uniform(20, 4) * scale, size) for scale in (1e200, 1e-200)),
         (np.arange(1.0, 9)[:, None], "all samples are parallel; "),
         (np.outer(np.arange(1, 9), [1.0, 2, 3]), "all samples are parallel; "),
