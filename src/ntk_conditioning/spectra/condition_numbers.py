@@ -106,7 +106,7 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
 
     Raises:
         KernelError: if ``k`` is zero, not square, finite and symmetric, not in float64 or float32,
-            or has an eigenvalue below -sqrt(eps) · lambda_max.
+            or has an eigenvalue below -sqrt(eps) · lambda_max that the floor does not explain.
         UnresolvedError: if ``entry_error`` is 1/n or more.
 
     >>> numbers = conditioning(np.diag([4.0, 2.0, 1.0]))
@@ -120,13 +120,13 @@ def conditioning(k: NDArray[np.floating], *, entry_error: float = 0.0) -> Condit
         options = {"overwrite_a": double is not k, "check_finite": False}
         eigenvalues = scipy.linalg.eigvalsh(double, **options)[::-1]
     largest, smallest = eigenvalues[[0, -1]].tolist()
-    if smallest < -np.sqrt(eps) * abs(largest):
+    floor = resolution_floor(n, abs(largest), max(eps, entry_error))
+    if smallest < -max(math.sqrt(eps) * abs(largest), floor):
         raise KernelError(
             f"the smallest eigenvalue is {smallest:.3e} beside a largest of {largest:.3e}; "
             "a kernel has none below zero"
         )
     error = growth(n) * EPS * largest + entries_move(n, largest, entry_error)
-    floor = resolution_floor(n, largest, max(eps, entry_error))
     ends = (largest, error), (smallest, error)
     return summary(n, *ends, floor, k.dtype, method="spectrum", eigenvalues=eigenvalues)
 

@@ -141,8 +141,11 @@ def condition_operator(
     As many products again estimate the Frobenius norm. The runs start at random vectors of the
     ``seed``'s role "probes"; the same seed gives the same bytes. A bar shows long work.
 
-    Raises `KernelError` if ``k`` is zero or has entries that are not finite.
+    Raises `KernelError` if ``k`` is zero or has entries that are not finite, or for fewer than two
+    probes, which have no interval.
     """
+    if probes < 2 or steps < 1:
+        raise KernelError(f"{probes} probes of {steps} steps: give two probes, and a step, or more")
     n, trace = k.shape[0], k.trace()
     if not np.isfinite(trace):
         raise KernelError("some of the kernel's entries are not finite")

@@ -14,6 +14,7 @@ from torch import nn
 from ntk_conditioning import condition, ntk, ntk_operator
 from ntk_conditioning.kernels import empirical, infinite
 from ntk_conditioning.kernels.differentiated_modules import InputsError
+from ntk_conditioning.spectra.condition_numbers import KernelError
 from ntk_conditioning.spectra.operators import SMOOTHING, condition_operator
 from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.kernels.networks_to_differentiate import (
@@ -235,6 +236,8 @@ def test_the_largest_eigenvalue_is_known_up_to_the_residual_of_its_vector():
     assert found.lambda_max_error == pytest.approx(square**0.5, rel=1e-9)
     found = condition_operator(dense(3 * np.eye(8)))  # where a first step ends all
     assert (found.lambda_max, found.kappa_bound) == pytest.approx((3, 1), rel=1e-12)
+    with pytest.raises(KernelError, match="1 probes of 16 steps: give two"):
+        condition_operator(dense(np.eye(8)), probes=1)
 
 
 def test_an_operator_has_a_bound_on_kappa_and_the_same_bytes_again():

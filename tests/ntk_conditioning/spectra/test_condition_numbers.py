@@ -61,6 +61,15 @@ def test_a_deficient_kernel_has_no_kappa_and_an_effective_rank():
     assert conditioning(np.diag([3.0, 1.0])).effective_rank == pytest.approx(math.exp(entropy))
 
 
+@pytest.mark.parametrize("find", [conditioning, extreme_conditioning])
+def test_a_negative_eigenvalue_that_errors_of_entries_explain_is_not_resolved(find):
+    k = kernel(np.r_[np.linspace(1, 2, 19), -1e-4])
+    found = find(k, entry_error=1e-5)
+    assert (found.kappa, found.numerical_rank) == (None, 19)
+    with pytest.raises(KernelError, match="none below zero"):
+        find(k, entry_error=1e-6)
+
+
 def test_float32_is_flagged_and_resolves_less():
     k = kernel(np.geomspace(1, 1e7, 20))
     single = conditioning(k.astype(np.float32))
