@@ -172,7 +172,7 @@ class DeviceMatrix:
         self.host_bytes = k.nbytes + 8 * k.numel()
 
     def multiply(self, v: Vector) -> Vector:
-        return self._to_host(self._k @ self._k.new_tensor(v))
+        return np.asarray((self._k @ self._k.new_tensor(v)).double().numpy(force=True))
 
     def factor(self) -> bool:
         from torch.linalg import cholesky_ex
@@ -184,12 +184,9 @@ class DeviceMatrix:
         from torch.linalg import solve_triangular  # cholesky_solve would copy the factor
 
         half = solve_triangular(self._root, self._k.new_tensor(v)[:, None], upper=False)
-        return self._to_host(solve_triangular(self._root.mT, half, upper=True)[:, 0])
+        whole = solve_triangular(self._root.mT, half, upper=True)[:, 0]
+        return np.asarray(whole.double().numpy(force=True))
 
     def whole(self) -> NDArray[Any]:
         whole: NDArray[Any] = self._k.numpy(force=True)
         return whole
-
-    @staticmethod
-    def _to_host(v: Tensor) -> Vector:
-        return np.asarray(v.double().numpy(force=True))

@@ -184,17 +184,16 @@ def condition_operator(
 def _lanczos(times: Times, starts: Array, steps: int) -> list[tuple[Array, Array, Array]]:
     """Return Ritz values (m,), ascending, their weights and residuals of each start (n, runs)."""
     basis = np.empty((starts.shape[1], steps, len(starts)))
-    basis[:, 0] = (starts / np.linalg.norm(starts, axis=0)).T
     diagonal, beside = (np.empty((len(basis), steps)) for _ in range(2))
+    w = starts.T
     for step in range(steps):
-        for run, w in enumerate(times(basis[:, step].T).T):
-            w, seen = w.copy(), basis[run, : step + 1]
-            diagonal[run, step] = w @ basis[run, step]
-            for _ in range(2):  # twice is enough, against rounding
-                w -= seen.T @ (seen @ w)
-            beside[run, step] = np.linalg.norm(w)
-            if step + 1 < steps:
-                basis[run, step + 1] = w / (beside[run, step] or 1.0)  # 0: the space is invariant
+        size = np.linalg.norm(w, axis=1, keepdims=True)
+        basis[:, step] = w / np.where(size > 0, size, 1)  # 0: the space is invariant
+        w, seen = times(basis[:, step].T).T, basis[:, : step + 1]
+        diagonal[:, step] = np.vecdot(w, basis[:, step])
+        for _ in range(2):  # twice is enough, against rounding
+            w = w - (seen.mT @ (seen @ w[..., None]))[..., 0]
+        beside[:, step] = np.linalg.norm(w, axis=1)
     runs = []
     for along, off in zip(diagonal, beside, strict=True):
         ends = np.flatnonzero(off < 1e-12 * along.max())  # the space is invariant, the rest noise

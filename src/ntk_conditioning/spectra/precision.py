@@ -28,7 +28,7 @@ from ntk_conditioning.spectra.condition_numbers import (
 from ntk_conditioning.spectra.extremal_eigenvalues import extreme_conditioning
 
 Array = NDArray[np.float64]
-Estimate = tuple[float, bool, float]  # the ratio, resolved and floor_kappa of a `Measurement`
+Estimate = tuple[float, float, bool, float]  # λ_min, λ_max, whether resolved, and floor_kappa
 
 #: Decimal digits of the references: the cosine of an angle of 1e-15 differs from 1 by 1e-30.
 DIGITS = 60
@@ -120,12 +120,14 @@ def measure(problem: Problem) -> list[Measurement]:
     Raises `ProblemError` as `reference`.
     """
     found = _finite(problem.mlp, problem.x) if problem.mlp else _infinite(problem.x, problem.depth)
+    rows = []
     with mpmath.workdps(DIGITS):
         exact = reference(problem)
-        return [
-            Measurement(method, float(exact), *estimate, float(abs(estimate[0] / exact - 1)))
-            for method, estimate in found.items()
-        ]
+        for method, (low, high, resolved, floor_kappa) in found.items():
+            ratio = high / low if low else math.inf
+            error = float(abs(ratio / exact - 1))
+            rows.append(Measurement(method, float(exact), ratio, resolved, floor_kappa, error))
+    return rows
 
 
 def _finite(mlp: MLP, x: Array) -> dict[str, Estimate]:
@@ -134,7 +136,7 @@ def _finite(mlp: MLP, x: Array) -> dict[str, Estimate]:
     single = empirical.ntk(mlp.to(torch.float32), samples.float()).numpy()
     double = empirical.ntk(mlp, samples).numpy()
     estimates = {
-        "float32_general": _unguarded(np.sort(np.linalg.eigvals(single).real), np.float32),
+        "float32_general": _unguarded(np.linalg.eigvals(single).real, np.float32),
         "float32_symmetric": _unguarded(eigvalsh(single), np.float32),
         "float32": _guarded(conditioning(single)),
         "float64": _guarded(conditioning(double)),
@@ -157,19 +159,14 @@ def _infinite(x: Array, depth: int) -> dict[str, Estimate]:
 
 def _guarded(conditioned: Conditioning) -> Estimate:
     """Return what the package reports, for comparison also where it reports nothing."""
-    ratio = _ratio(conditioned.lambda_max, conditioned.lambda_min)
-    floor_kappa = conditioned.lambda_max / conditioned.resolution_floor
-    return ratio, conditioned.kappa is not None, floor_kappa
+    low, high, floor = conditioned.lambda_min, conditioned.lambda_max, conditioned.resolution_floor
+    return low, high, conditioned.kappa is not None, high / floor
 
 
-def _unguarded(ascending: NDArray[np.floating[Any]], dtype: DTypeLike) -> Estimate:
-    """Return the ratio of the outermost eigenvalues, reported whatever it is."""
-    floor_kappa = 1 / (len(ascending) * float(np.finfo(dtype).eps))
-    return _ratio(float(ascending[-1]), float(ascending[0])), True, floor_kappa
-
-
-def _ratio(largest: float, smallest: float) -> float:
-    return largest / smallest if smallest else math.inf
+def _unguarded(eigenvalues: NDArray[np.floating[Any]], dtype: DTypeLike) -> Estimate:
+    """Return the outermost eigenvalues, whose ratio is reported whatever it is."""
+    floor_kappa = 1 / (len(eigenvalues) * float(np.finfo(dtype).eps))
+    return float(eigenvalues.min()), float(eigenvalues.max()), True, floor_kappa
 
 
 def reference(problem: Problem) -> Any:
