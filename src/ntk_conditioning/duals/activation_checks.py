@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from ntk_conditioning.duals import closed_forms
 from ntk_conditioning.duals.piecewise_linear import pieces_of
 from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureDual
 from ntk_conditioning.errors import one_line
-from ntk_conditioning.networks.activations import Activation, ActivationError, Array
+from ntk_conditioning.networks.activations import Activation, ActivationError
 from ntk_conditioning.networks.calculus import gaussian_rule, points_between, wrong_slope
 
 if TYPE_CHECKING:
@@ -33,17 +35,13 @@ def require_sound(activation: Activation) -> None:
     for what in ("function", "derivative"):
         _require_elementwise(activation, what)
     z, _ = gaussian_rule()
-    values = activation.values(z)
-    _require(
-        activation,
-        np.ptp(values) > 0,
-        "the function is constant, so a network has nothing to train",
-    )
-    flags: dict[str, Array] = {}
-    if activation.homogeneous:
-        flags["homogeneous"] = activation.values(2 * z) / 2
-    if (slope := activation.negative_slope) is not None:
-        flags["negative_slope"] = np.maximum(z, 0) + slope * np.minimum(z, 0)
+    values, slope = activation.values(z), activation.negative_slope
+    problem = "the function is constant, so a network has nothing to train"
+    _require(activation, np.ptp(values) > 0, problem)
+    flags = {
+        "homogeneous": activation.values(2 * z) / 2 if activation.homogeneous else values,
+        "negative_slope": values if slope is None else np.where(z > 0, z, slope * z),
+    }
     for flag, expected in flags.items():
         at = z[np.argmax(np.abs(values - expected))]
         holds = np.allclose(values, expected, rtol=ROUNDING, atol=ROUNDING)
@@ -77,19 +75,25 @@ def _require(activation: Activation, holds: object, problem: str) -> None:
         raise ActivationError(f"{activation.name}: {problem}")
 
 
+@contextmanager
+def _named(activation: Activation, problem: str) -> Iterator[None]:
+    """Raise `ActivationError` with a problem and an error's first sentence in its place."""
+    try:
+        yield
+    except Exception as error:
+        sentence = f"{type(error).__name__}: {one_line(error)}".split(". ")[0]
+        raise ActivationError(f"{activation.name}: {problem}: {sentence}") from error
+
+
 def _require_elementwise(activation: Activation, what: str) -> None:
     import torch
 
     function: Function = getattr(activation, what)
     x = torch.linspace(-3, 3, 24, dtype=torch.float64).reshape(4, 6)
     argument, part = x.clone(), x[1:3, ::2]
-    with torch.no_grad():
-        try:
-            values, again, of_part = function(argument), function(x.clone()), function(part.clone())
-            kinds = [(v.shape, v.dtype) for v in (values, of_part, function(x.float()))]
-        except Exception as error:
-            problem = f"the {what} fails: {type(error).__name__}: {one_line(error)}"
-            raise ActivationError(f"{activation.name}: {problem}") from error
+    with torch.no_grad(), _named(activation, f"the {what} fails"):
+        values, again, of_part = function(argument), function(x.clone()), function(part.clone())
+        kinds = [(v.shape, v.dtype) for v in (values, of_part, function(x.float()))]
     expected = [(x.shape, x.dtype), (part.shape, x.dtype), (x.shape, torch.float32)]
     _require(activation, kinds == expected, f"the {what} changes its argument's shape or type")
     wrong = x[~torch.isfinite(values)].tolist()
@@ -108,20 +112,15 @@ def _require_differentiable(activation: Activation, what: str) -> None:
     function: Function = getattr(activation, what)
     z = points_between(activation.kinks)
     x = torch.from_numpy(z).requires_grad_()
-    try:
+    with _named(activation, f"torch cannot differentiate the {what}"):
         value = function(x.clone())
         torch.func.vmap(function)(x.detach()[:, None])
         slopes = np.zeros_like(z)  # of what is constant between kinks
         if value.requires_grad:
             slopes = torch.autograd.grad(value.sum(), x)[0].numpy()
-    except Exception as error:
-        problem = f"{type(error).__name__}: {one_line(error)}".split(". ")[0]
-        problem = f"torch cannot differentiate the {what}: {problem}"
-        raise ActivationError(f"{activation.name}: {problem}") from error
     values = activation.values if what == "function" else activation.slopes
     if wrong := wrong_slope(z, slopes, values):
-        at, slope, rise = wrong
+        problem = "to {1:.6g} at z = {0:g}, where it rises by {2:.6g}; leave out no_grad and detach"
         raise ActivationError(
-            f"{activation.name}: torch differentiates the {what} to {slope:.6g} at z = {at:g}, "
-            f"where it rises by {rise:.6g}; leave out no_grad and detach"
+            f"{activation.name}: torch differentiates the {what} " + problem.format(*wrong)
         )

@@ -111,24 +111,23 @@ class PiecewiseLinearDual:
         edges = np.sort(np.concatenate([h, k]), axis=0)
         infinite = np.full((1, *shape[1:]), np.inf)
         ends = itertools.pairwise(np.concatenate([-infinite, edges, infinite]))
+
+        def difference(of: Array, i: Array, j: Array, scale: Array) -> Array:
+            """Return of[i] · scale - of[j] · scale', right where they are nearly equal."""
+            one, two = scale[rows, None], scale[columns]
+            parts = of[i] * (one - two), of[i] * one - of[j] * two
+            return np.asarray(np.where(i == j, *parts))
+
         values, slopes = np.zeros(shape[1:]), np.zeros(shape[1:])
         for low, high in ends:
             i, j = ((kinks <= low).sum(axis=0) for kinks in (h, k))  # the piece of either
-            steep = self._difference(self._slopes, i, j, self._root / self._norm, rows, columns)
-            level = self._difference(self._levels, i, j, 1 / self._norm, rows, columns)
-            slope = self._difference(self._slopes, i, j, 1 / np.sqrt(self._tail), rows, columns)
+            steep = difference(self._slopes, i, j, self._root / self._norm)
+            level = difference(self._levels, i, j, 1 / self._norm)
+            slope = difference(self._slopes, i, j, 1 / np.sqrt(self._tail))
             mass, squares = _moments(low, high, steep, level)
             values += squares / 2
             slopes += slope**2 * mass / 2
         return values, slopes
-
-    @staticmethod
-    def _difference(
-        of: Array, i: Array, j: Array, scale: Array, rows: slice, columns: slice
-    ) -> Array:
-        """Return of[i] · scale - of[j] · scale', right where they are nearly equal."""
-        one, two = scale[rows, None], scale[columns]
-        return np.asarray(np.where(i == j, of[i] * (one - two), of[i] * one - of[j] * two))
 
 
 def _moments(low: Array, high: Array, steep: Array, level: Array | float) -> tuple[Array, Array]:
