@@ -161,6 +161,8 @@ class ErfDual:
         below = _arcsine_step(middle, -root2 * gap, cosine, np.sqrt(1 + 4 * q2) / (1 + 2 * q2))
         norm = np.sqrt(arc * arc2)
         radial = (arc_middle * (above + below) + above * below) / (norm * (norm + arc_middle))
+        # where norms differ by far, it is that sum which cancels
+        radial = np.where(np.maximum(above, below) > arc_middle, 1 - arc_middle / norm, radial)
         # from θ = 0 to θ
         fall = -_arcsine_step(middle, -middle * w, cosine, np.sqrt(cosine**2 + middle**2 * sine2))
         if (small := (q < ERF_SERIES_BELOW) & (q2 < ERF_SERIES_BELOW)).any():

@@ -138,6 +138,23 @@ def test_quadrature_is_the_closed_form(name, q):
         assert cosine_distances(layer, theta) == expected
 
 
+@pytest.mark.parametrize("q", [(0.2257, 1.27e-12), (0.4, 0.4000001), (50.0, 1e-3), (0.1, 1e-5)])
+@pytest.mark.parametrize("theta", [1e-6, 0.05, 2.0])
+def test_erf_is_its_formula_for_any_norms(q, theta):
+    """Williams (1996), in 50 digits."""
+    with mpmath.workdps(50):
+        a, b = (2 * mpmath.mpf(each) for each in q)
+        scale, cosine = (1 + a) * (1 + b), mpmath.cos(mpmath.mpf(theta))
+        pair = mpmath.asin(mpmath.sqrt(a * b / scale) * cosine)
+        norms = mpmath.sqrt(mpmath.asin(a / (1 + a)) * mpmath.asin(b / (1 + b)))
+        slopes = ((1 + 2 * a) * (1 + 2 * b)) ** mpmath.mpf(0.25)
+        h = 1 - slopes / mpmath.sqrt(scale - a * b * cosine**2)
+        expected = float(1 - pair / norms), float(h)
+    layer = dual(activations.get("erf"), np.array(q[::-1]))
+    rel = 1e-9 if abs(q[0] - q[1]) < 1e-3 else 1e-13  # of a difference of norms few digits are left
+    assert cosine_distances(layer, theta) == pytest.approx(expected, rel=rel, abs=0)
+
+
 @pytest.mark.parametrize("name", ["tanh", "gelu", "softplus"])
 def test_blocks_of_a_dataset_share_tables_with_the_same_result(name):
     sigma = activations.get(name)
