@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
-
 
 def angles_between(x: Array, y: Array) -> Array:
     """Return the angles (k,) between the rows of ``x`` and ``y`` (k, d), in radians and float64.

@@ -33,7 +33,7 @@ def require_sound(activation: Activation) -> None:
     constant; or if a flag does not hold.
     """
     for what in ("function", "derivative"):
-        _require_elementwise(activation, what)
+        _require_function(activation, what)
     z, _ = gaussian_rule()
     values, slope = activation.values(z), activation.negative_slope
     problem = "the function is constant, so a network has nothing to train"
@@ -47,8 +47,6 @@ def require_sound(activation: Activation) -> None:
         holds = np.allclose(values, expected, rtol=ROUNDING, atol=ROUNDING)
         _require(activation, holds, f"{flag} does not hold at z = {at:.6g}; leave it out")
     activation.require_derivative()
-    for what in ("function", "derivative"):
-        _require_differentiable(activation, what)
     gain = replace(activation, exact_gain=None).gain
     equal = np.isclose(activation.gain, gain, rtol=1e-6)
     _require(activation, equal, f"exact_gain is {activation.gain:.6g} and not {gain:.6g}")
@@ -85,7 +83,8 @@ def _named(activation: Activation, problem: str) -> Iterator[None]:
         raise ActivationError(f"{activation.name}: {problem}: {sentence}") from error
 
 
-def _require_elementwise(activation: Activation, what: str) -> None:
+def _require_function(activation: Activation, what: str) -> None:
+    """Check that a function is elementwise, and torch differentiates and maps it as studies do."""
     import torch
 
     function: Function = getattr(activation, what)
@@ -96,20 +95,13 @@ def _require_elementwise(activation: Activation, what: str) -> None:
         kinds = [(v.shape, v.dtype) for v in (values, of_part, function(x.float()))]
     expected = [(x.shape, x.dtype), (part.shape, x.dtype), (x.shape, torch.float32)]
     _require(activation, kinds == expected, f"the {what} changes its argument's shape or type")
-    wrong = x[~torch.isfinite(values)].tolist()
-    _require(activation, not wrong, f"the {what} is not finite at z = {wrong[:1]}")
+    infinite = x[~torch.isfinite(values)].tolist()
+    _require(activation, not infinite, f"the {what} is not finite at z = {infinite[:1]}")
     kept = torch.equal(argument, x)
     _require(activation, kept, f"the {what} changes its argument, as clamp_ does; copy it")
     _require(activation, torch.equal(values, again), f"the {what} gives other values each time")
     alike = torch.allclose(values[1:3, ::2], of_part, rtol=ROUNDING, atol=ROUNDING)
     _require(activation, alike, f"the {what} is not elementwise: values depend on each other")
-
-
-def _require_differentiable(activation: Activation, what: str) -> None:
-    """Check that torch differentiates and maps a function, as some studies do."""
-    import torch
-
-    function: Function = getattr(activation, what)
     z = points_between(activation.kinks)
     x = torch.from_numpy(z).requires_grad_()
     with _named(activation, f"torch cannot differentiate the {what}"):
@@ -118,8 +110,8 @@ def _require_differentiable(activation: Activation, what: str) -> None:
         slopes = np.zeros_like(z)  # of what is constant between kinks
         if value.requires_grad:
             slopes = torch.autograd.grad(value.sum(), x)[0].numpy()
-    values = activation.values if what == "function" else activation.slopes
-    if wrong := wrong_slope(z, slopes, values):
+    of = activation.values if what == "function" else activation.slopes
+    if wrong := wrong_slope(z, slopes, of):
         problem = "to {1:.6g} at z = {0:g}, where it rises by {2:.6g}; leave out no_grad and detach"
         raise ActivationError(
             f"{activation.name}: torch differentiates the {what} " + problem.format(*wrong)

@@ -48,18 +48,15 @@ def fixed_point(activation: Activation) -> FixedPoint:
         """Return 1 - σ̂(ρ) and 1 - σ̂'(ρ) / σ̂'(1) at ρ = 1 - w."""
         return [value.item() for value in pair_cosine_distances(layer, np.array(w))]
 
-    def excess(w: float) -> float:
-        return pair(w)[0] / w - 1
-
     at_one = float(layer.slopes[0] / layer.variances[0])
     mean = expansion(activation, count=2)
     no_mean = abs(mean.coefficients[0]) <= mean.errors[0]
     if not no_mean and at_one <= 1 + SLOPE_ONE:
         return FixedPoint(1.0, 0.0, at_one, at_one)
     w = 1.0
-    if not no_mean and excess(1.0) < 0:  # else rounding hides the mean
+    if not no_mean and pair(w)[0] < w:  # else rounding hides the mean
         # σ̂ is below the diagonal just under 1, that is for small w, and above it at 0
-        w = scipy.optimize.brentq(excess, CLOSEST, 1, xtol=1e-15)
+        w = scipy.optimize.brentq(lambda w: pair(w)[0] / w - 1, CLOSEST, w, xtol=1e-15)
     slope = at_one * (1 - pair(w)[1])
     error = 0.0 if no_mean else (layer.error + np.finfo(np.float64).eps) / abs(1 - slope)
     return FixedPoint(1 - w, float(error), slope, at_one)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ntk_conditioning.angles.pairs import upper_tiles
@@ -146,7 +146,7 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     1.0
     """
     _check_matrix(f)
-    if exponent := extreme_exponent(max(f.max(), -f.min()), np.float64):
+    if exponent := extreme_exponent(max(f.max(), -f.min())):
         return scaled(conditioning_from_factor(np.ldexp(f, -exponent)), 2 * exponent)
     n, p = f.shape
     singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
@@ -258,10 +258,10 @@ def _check_matrix(a: Any) -> str:
     return dtype
 
 
-def extreme_exponent(largest: float, dtype: DTypeLike) -> int:
-    """Return the exponent of 2 in a matrix's largest entry, or 0 if its squares are in range."""
-    exponent, most = math.frexp(largest)[1], np.finfo(dtype).maxexp
-    return max(exponent, 1 - most) if abs(exponent) > most // 4 else 0
+def extreme_exponent(largest: float) -> int:
+    """Return the exponent of 2 in a matrix's largest entry, or 0 if float32 has its square, too."""
+    exponent = max(math.frexp(largest)[1], -1000)
+    return exponent if abs(exponent) > 32 else 0
 
 
 def scaled(found: Conditioning, exponent: int) -> Conditioning:

@@ -71,8 +71,7 @@ def extreme_conditioning(
     if not isinstance(k, np.ndarray):
         k = k.numpy(force=True) if k.device.type == "cpu" else k.detach()
     entry_error = max(entry_error, check_kernel(k))
-    dtype = np.dtype(str(k.dtype).removeprefix("torch."))
-    if exponent := extreme_exponent(float(k.diagonal().max()), dtype):
+    if exponent := extreme_exponent(float(k.diagonal().max())):
         found = extreme_conditioning(k * 2.0**-exponent, entry_error=entry_error, overwrite=True)
         return scaled(found, exponent)
     if isinstance(k, np.ndarray):
@@ -81,7 +80,7 @@ def extreme_conditioning(
     from ntk_conditioning.networks.gradient_tiles import full_precision
 
     with full_precision():
-        return _condition(DeviceMatrix(k, dtype), entry_error)
+        return _condition(DeviceMatrix(k), entry_error)
 
 
 def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) -> Conditioning:
@@ -166,8 +165,8 @@ class InMemoryMatrix:
 class DeviceMatrix:
     """A symmetric tensor K on a GPU, with Cholesky's factor beside it, for the same methods."""
 
-    def __init__(self, k: Tensor, dtype: np.dtype[Any]) -> None:
-        self._k, self.n, self.dtype = k, len(k), dtype
+    def __init__(self, k: Tensor) -> None:
+        self._k, self.n, self.dtype = k, len(k), k[:0].numpy(force=True).dtype
         self.norm = float(k.norm())
         self.host_bytes = k.nbytes + 8 * k.numel()
 
