@@ -22,6 +22,7 @@ from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureD
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
+from tests.ntk_conditioning.references import erf_layer
 
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 
@@ -141,18 +142,14 @@ def test_quadrature_is_the_closed_form(name, q):
 @pytest.mark.parametrize("q", [(0.2257, 1.27e-12), (0.4, 0.4000001), (50.0, 1e-3), (0.1, 1e-5)])
 @pytest.mark.parametrize("theta", [1e-6, 0.05, 2.0])
 def test_erf_is_its_formula_for_any_norms(q, theta):
-    """Williams (1996), in 50 digits."""
     with mpmath.workdps(50):
-        a, b = (2 * mpmath.mpf(each) for each in q)
-        scale, cosine = (1 + a) * (1 + b), mpmath.cos(mpmath.mpf(theta))
-        pair = mpmath.asin(mpmath.sqrt(a * b / scale) * cosine)
-        norms = mpmath.sqrt(mpmath.asin(a / (1 + a)) * mpmath.asin(b / (1 + b)))
-        slopes = ((1 + 2 * a) * (1 + 2 * b)) ** mpmath.mpf(0.25)
-        h = 1 - slopes / mpmath.sqrt(scale - a * b * cosine**2)
-        expected = float(1 - pair / norms), float(h)
+        one, two = map(mpmath.mpf, q)
+        covariances = mpmath.sqrt(one * two) * mpmath.cos(mpmath.mpf(theta)), one, two
+        layers = zip(*map(erf_layer, (one, one, two), (two, one, two), covariances), strict=True)
+        expected = [float(1 - pair / mpmath.sqrt(a * b)) for pair, a, b in layers]
     layer = dual(activations.get("erf"), np.array(q[::-1]))
     rel = 1e-9 if abs(q[0] - q[1]) < 1e-3 else 1e-13  # of a difference of norms few digits are left
-    assert cosine_distances(layer, theta) == pytest.approx(expected, rel=rel, abs=0)
+    assert [*cosine_distances(layer, theta)] == pytest.approx(expected, rel=rel, abs=0)
 
 
 @pytest.mark.parametrize("name", ["tanh", "gelu", "softplus"])
