@@ -240,10 +240,8 @@ def test_gradients_without_digits_are_refused():
     for rows in (x[:4], 1e160 * inputs(4)):
         with pytest.raises(NonFiniteGradientError, match="too small or too large to square"):
             pair_angle(mlp, *rows.split(2))
-    tiny = 1e-200 * inputs(2)
-    for find in (partial(min_angle, mlp, tiny), partial(pair_angle, mlp, *tiny[:, None])):
-        with pytest.raises(ZeroGradientError, match="zero, or its square underflows"):
-            find()
+    with pytest.raises(ZeroGradientError, match="zero, or its square underflows"):
+        min_angle(mlp, 1e-200 * inputs(2))
     with pytest.raises(UserError, match="tile=0"):
         min_angle(mlp, inputs(4), tile=0)
     mlp = network(5, depth=400, width=64, activation="erf", seed=3)

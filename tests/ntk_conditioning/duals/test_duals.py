@@ -18,11 +18,10 @@ from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
 from ntk_conditioning.duals.piecewise_linear import PiecewiseLinearDual
-from ntk_conditioning.duals.quadrature import InaccurateDualWarning, QuadratureDual
+from ntk_conditioning.duals.quadrature import QuadratureDual
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
-from tests.ntk_conditioning.references import erf_layer
 
 ANGLES = (1e-9, 1e-5, 0.29, 0.31, 1.0, 2.0, 3.0, math.pi)
 
@@ -139,19 +138,6 @@ def test_quadrature_is_the_closed_form(name, q):
         assert cosine_distances(layer, theta) == expected
 
 
-@pytest.mark.parametrize("q", [(0.2257, 1.27e-12), (0.4, 0.4000001), (50.0, 1e-3), (0.1, 1e-5)])
-@pytest.mark.parametrize("theta", [1e-6, 0.05, 2.0])
-def test_erf_is_its_formula_for_any_norms(q, theta):
-    with mpmath.workdps(50):
-        one, two = map(mpmath.mpf, q)
-        covariances = mpmath.sqrt(one * two) * mpmath.cos(mpmath.mpf(theta)), one, two
-        layers = zip(*map(erf_layer, (one, one, two), (two, one, two), covariances), strict=True)
-        expected = [float(1 - pair / mpmath.sqrt(a * b)) for pair, a, b in layers]
-    layer = dual(activations.get("erf"), np.array(q[::-1]))
-    rel = 1e-9 if abs(q[0] - q[1]) < 1e-3 else 1e-13  # of a difference of norms few digits are left
-    assert [*cosine_distances(layer, theta)] == pytest.approx(expected, rel=rel, abs=0)
-
-
 @pytest.mark.parametrize("name", ["tanh", "gelu", "softplus"])
 def test_blocks_of_a_dataset_share_tables_with_the_same_result(name):
     sigma = activations.get(name)
@@ -189,19 +175,6 @@ def test_duals_that_are_not_right_say_so(q):
 @pytest.mark.parametrize("name", ["selu", "normrelu"])
 def test_equal_samples_have_no_cosine_distances(name, q):
     assert cosine_distances(dual(activations.get(name), np.array(q)), 0.0) == (0, 0)
-
-
-def test_kinks_elsewhere_are_reported_with_the_error_they_cause(monkeypatch):
-    """Where norms differ; tables would grow for a quarter of a minute."""
-    monkeypatch.setattr(quadrature, "MAX_ANGLES", 40)
-    monkeypatch.setattr(quadrature, "MAX_VARIANCES", 12)
-    q = 0.8, 1.25
-    warning = "hardtanh: .* only right to .* kinks that are not declared, or not at 0"
-    with pytest.warns(InaccurateDualWarning, match=warning):
-        layer = QuadratureDual(HARD_TANH, np.array(q))
-    assert layer.error > quadrature.WARN_ABOVE
-    distances, _ = piecewise_layer(pieces(HARD_TANH), q, 0.9)
-    assert cosine_distances(layer, 0.9) == pytest.approx(distances, abs=10 * layer.error)
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")

@@ -213,6 +213,7 @@ def test_parallel_samples_are_no_duplicates_and_of_equal_angles_the_lowest_pair_
     [
         ([[1e-5, 0], [3.16e-4, 3.16e-13]], 1e-14),
         ([[0.6, 0.8], [0.6 + 1e-9, 0.8 + 1.1e-9]], 1e-6),  # by the rounding of norms
+        ([[1e-6, 1e-7], [0.5, 0.06]], 1e-13),
     ],
 )
 def test_close_samples_of_different_norms_keep_their_digits(x, rel):
