@@ -105,11 +105,9 @@ class PiecewiseLinearDual:
 
     def _apart(self, rows: slice, columns: slice) -> tuple[Array, Array]:
         """Return w' and h at θ = 0."""
-        shape = (len(self._kinks), len(self._root[rows]), len(self._root[columns]))
-        h = np.broadcast_to(self._h[:, rows, None], shape)
-        k = np.broadcast_to(self._h[:, None, columns], shape)
+        h, k = np.broadcast_arrays(self._h[:, rows, None], self._h[:, None, columns])
         edges = np.sort(np.concatenate([h, k]), axis=0)
-        infinite = np.full((1, *shape[1:]), np.inf)
+        infinite = np.full_like(h[:1], np.inf)
         ends = itertools.pairwise(np.concatenate([-infinite, edges, infinite]))
 
         def difference(of: Array, i: Array, j: Array, scale: Array) -> Array:
@@ -118,7 +116,7 @@ class PiecewiseLinearDual:
             parts = of[i] * (one - two), of[i] * one - of[j] * two
             return np.asarray(np.where(i == j, *parts))
 
-        values, slopes = np.zeros(shape[1:]), np.zeros(shape[1:])
+        values, slopes = np.zeros_like(h[0]), np.zeros_like(h[0])
         for low, high in ends:
             i, j = ((kinks <= low).sum(axis=0) for kinks in (h, k))  # the piece of either
             steep = difference(self._slopes, i, j, self._root / self._norm)
