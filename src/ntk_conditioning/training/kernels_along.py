@@ -79,6 +79,8 @@ def sharpness(
         return torch.cat(flat).numpy(force=True)
 
     p, dtype = sum(sizes), torch.empty((), dtype=like.dtype).numpy().dtype
+    if p == 1:  # eigsh takes two or more
+        return float(product(np.ones(1, dtype))[0])
     v0 = start.standard_normal(p).astype(dtype)
     operator, how = LinearOperator((p, p), matvec=product, dtype=dtype), {"v0": v0, "rng": start}
     how |= {"ncv": min(VECTORS, p), "tol": TOLERANCE, "maxiter": RESTARTS}

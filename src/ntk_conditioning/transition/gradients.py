@@ -15,12 +15,11 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 from ntk_conditioning.errors import UserError
@@ -130,20 +129,24 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
 
 def spectral_norm(matrix: Tensor) -> float:
     """Return the largest absolute eigenvalue of a symmetric matrix (m, m)."""
-    m = len(matrix)
     if not bool(torch.triu(matrix, diagonal=1).any()):
         return float(matrix.diagonal().abs().max())
-    if m <= FULL_SPECTRUM:
+    if len(matrix) <= FULL_SPECTRUM:
         return float(torch.linalg.eigvalsh(matrix).abs().max())
-    options = {"tol": TOLERANCE, "return_eigenvectors": False}
-    return float(abs(lanczos(lambda v: matrix @ v, matrix[0], **options)[0]))
+    return abs(lanczos(lambda v: matrix @ v, matrix[0], tol=TOLERANCE)[0])
 
 
-def lanczos(operator: Callable[[Tensor], Tensor], like: Tensor, **options: Any) -> Any:
-    """Return the largest absolute eigenvalue, as SciPy's `eigsh` does with these ``options``.
+def lanczos(
+    operator: Callable[[Tensor], Tensor], like: Tensor, *, tol: float, ncv: int | None = None
+) -> tuple[float, Tensor]:
+    """Return the eigenvalue of largest absolute value and its eigenvector (p,), by SciPy's `eigsh`.
 
     ``operator`` is symmetric; it takes and returns vectors (p,), of the type and place of ``like``.
+    ``tol`` is relative, ``ncv`` how many vectors are kept. Raises `UserError` without convergence.
     """
+    if len(like) == 1:  # eigsh takes two or more
+        one = torch.ones_like(like)
+        return float(operator(one)), one
 
     def times(v: NDArray[np.float64]) -> NDArray[np.float64]:
         vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
@@ -152,4 +155,8 @@ def lanczos(operator: Callable[[Tensor], Tensor], like: Tensor, **options: Any) 
     # A fixed start: the same operator gives the same bytes.
     start = np.random.default_rng(0).standard_normal(len(like))
     linear = LinearOperator((len(like), len(like)), matvec=times, dtype=np.float64)
-    return eigsh(linear, k=1, which="LM", v0=start, **options)
+    try:
+        values, vectors = eigsh(linear, k=1, which="LM", v0=start, tol=tol, ncv=ncv)
+    except ArpackNoConvergence as error:
+        raise UserError(f"the largest eigenvalue did not converge: {error}") from error
+    return float(values[0]), torch.from_numpy(vectors[:, 0].copy()).to(like)

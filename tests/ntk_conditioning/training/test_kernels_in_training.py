@@ -104,8 +104,9 @@ def test_what_a_kernel_cannot_tell_is_missing_and_a_linear_loss_has_no_curvature
     assert all(np.isnan([*kernel_numbers(np.zeros((3, 3)), ones, codes).values()]))
     assert numbers["min_angle"] == 0
     assert np.isnan(kernel_numbers(np.diag([1.0, 0.0]), ones[:2, :2], codes[:2])["min_angle"])
-    w = torch.zeros(20, dtype=torch.float64, requires_grad=True)
-    assert abs(sharpness(w.sum(), {w: 1.0}, start=np.random.default_rng(1))) <= 1e-12
+    for size in (1, 20):
+        w = torch.zeros(size, dtype=torch.float64, requires_grad=True)
+        assert abs(sharpness(w.sum(), {w: 1.0}, start=np.random.default_rng(1))) <= 1e-12
 
 
 VECTORS, IMAGES = split(0, N, 5), split(0, N, 2, 4, 4)

@@ -7,6 +7,7 @@ sqrt(m). A quadratic term is what is left of it without its expansion to first o
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ WIDTHS = (32, 64, 128, 256)
 #: Of these the Hessian's norm has no factor of the largest weight, about sqrt(log m), as of tanh.
 MILD = ("softplus", "sigmoid")
 NEAR = 0.5  # radius in which the tangent planes of level sets are compared with the sets
-LANCZOS = {"tol": 1e-2, "ncv": 10}
+LANCZOS: Any = {"tol": 1e-2, "ncv": 10}
 Weights = Array | float
 
 
@@ -211,8 +212,8 @@ def _bend(neuron: Expansion, normal: Tensor) -> float:
     def above(distance: float) -> float:
         return float(neuron.value(tangent + distance * normal) - level)
 
-    _, vectors = lanczos(lambda v: flat(neuron.hessian_product(flat(v))), normal, **LANCZOS)
-    tangent, level = NEAR * flat(torch.from_numpy(vectors[:, 0])), neuron.value(neuron.origin)
+    _, vector = lanczos(lambda v: flat(neuron.hessian_product(flat(v))), normal, **LANCZOS)
+    tangent, level = NEAR * flat(vector), neuron.value(neuron.origin)
     return abs(float(brentq(above, -NEAR, NEAR)))
 
 
@@ -223,7 +224,7 @@ def _rest(neuron: Expansion, normal: Tensor, c: float) -> float:
 
 def _norm(matrix: Callable[[Tensor], Tensor], like: Tensor) -> float:
     """Return the spectral norm of a symmetric matrix that is given by its products."""
-    return float(abs(lanczos(matrix, like, **LANCZOS, return_eigenvectors=False)[0]))
+    return abs(lanczos(matrix, like, **LANCZOS)[0])
 
 
 def _network(kind: str, width: int, activation: str, seed: int) -> tuple[FeedforwardNet, Tensor]:
