@@ -10,6 +10,7 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.kernels import infinite
+from ntk_conditioning.theory.finite_width import power_law
 from tests.support.trainings import to_words
 
 
@@ -44,6 +45,13 @@ def test_networks_tend_to_infinite_width(given, tmp_path: Path):
     for law in variance:
         assert 0.4 < law["exponent"] < 1.6
         assert law["exponent_low"] < law["exponent"] < law["exponent_high"]
+
+
+def test_intervals_of_three_points_hold_the_exponent_95_times_in_100():
+    rng, x = np.random.default_rng(0), [0.01, 0.03, 0.1]
+    laws = [power_law(x, x * np.exp(0.1 * rng.standard_normal(3))) for _ in range(1000)]
+    inside = [law["exponent_low"] < 1 < law["exponent_high"] for law in laws]
+    assert 0.93 < np.mean(inside) < 0.97
 
 
 def test_infinite_width_is_that_of_the_samples(given):

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from ntk_conditioning.networks.calculus import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NORMAL = 1.96  # quantile of the normal distribution of an interval of 95 %
+LEVEL = 0.95  # of an exponent's interval
 RESOLVED = 1e-12  # a smallest eigenvalue is larger than this beside the largest
 LARGEST_RATIO = 0.25  # of L/m in a fit: beyond, kernels of some samples are hardly resolved
 CLEAR = 3.0  # standard errors above 0 that a shift in a fit has at least
@@ -34,6 +35,8 @@ def spread(kernels: Array) -> dict[str, Any]:
     >>> logs = spread(np.array([np.diag([1.0, math.e]), np.diag([1.0, math.e**3])]))
     >>> round(logs["mean"], 12), round(logs["variance"], 12), logs["resolved"]
     (2.0, 2.0, 2)
+    >>> round(logs["variance_error"] ** 2, 12)  # (μ_4 - σ⁴ (n - 3) / (n - 1)) / n
+    2.5
     >>> spread(np.array([np.eye(2), np.diag([1.0, math.inf])]))["resolved"]
     1
     """
@@ -46,8 +49,9 @@ def spread(kernels: Array) -> dict[str, Any]:
         return counts | dict.fromkeys(names)
     mean, variance = float(logs.mean()), float(logs.var(ddof=1))
     fourth = float(np.mean((logs - mean) ** 4))
-    mean_error = math.sqrt(variance / len(logs))
-    variance_error = math.sqrt(max(fourth - variance**2, 0.0) / len(logs))
+    n = len(logs)
+    mean_error = math.sqrt(variance / n)
+    variance_error = math.sqrt((fourth - variance**2 * (n - 3) / (n - 1)) / n)
     numbers = mean, mean_error, variance, variance_error, *np.quantile(logs, [0.05, 0.5, 0.95])
     return counts | dict(zip(names, map(float, numbers), strict=True))
 
@@ -55,8 +59,8 @@ def spread(kernels: Array) -> dict[str, Any]:
 def power_law(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None:
     """Return y = factor x^exponent by least squares on logarithms, None of fewer than three x.
 
-    As columns of the table `finite_width_laws`. The exponent's interval is of 95 %; ``scatter`` is
-    the root mean square of the logarithms' distances from the law.
+    As columns of the table `finite_width_laws`. The exponent's interval is of 95 %, by Student's t;
+    ``scatter`` is the root mean square of the logarithms' distances from the law.
 
     >>> law = power_law([1.0, 2.0, 4.0], [3.0, 6.0, 12.0])
     >>> round(law["factor"], 9), round(law["exponent"], 9), law["points"]
@@ -66,13 +70,14 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None
         return None
     across, up = np.log(x), np.log(y)
     (slope, intercept), covariance = np.polyfit(across, up, 1, cov=True)
-    off, error = up - intercept - slope * across, math.sqrt(covariance[0, 0])
+    off = up - intercept - slope * across
+    half = stdtrit(len(off) - 2, (1 + LEVEL) / 2) * math.sqrt(covariance[0, 0])
     return {
         "factor": math.exp(intercept),
         "exponent": float(slope),
         "points": len(off),
-        "exponent_low": float(slope - NORMAL * error),
-        "exponent_high": float(slope + NORMAL * error),
+        "exponent_low": float(slope - half),
+        "exponent_high": float(slope + half),
         "scatter": float(np.sqrt(np.mean(np.square(off)))),
     }
 
