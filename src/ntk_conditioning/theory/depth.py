@@ -37,12 +37,13 @@ def close_gain(activation: Activation, depth: int) -> float | None:
     w, h = pair_cosine_distances(layer, np.array([CLOSE, 4 * CLOSE]))
     if h[1] < 3 * h[0] and h[0] > 0:  # twice: h is a multiple of the angle
         return None
-    chi, eta = float(w[0] / CLOSE), float(h[0] / CLOSE)
-    gain, share = 1.0, 1.0
-    for before in range(depth):
+    chi, eta = w[0] / CLOSE, h[0] / CLOSE
+    gain, share = 1.0, 1.0  # the gain over χ^l
+    for _ in range(depth):
         share = share / (share + chi)
-        gain = share * chi ** (before + 1) + (1 - share) * (gain + eta * chi**before)
-    return gain
+        gain = share + (1 - share) * (gain + eta) / chi
+    with np.errstate(over="ignore"):
+        return float(gain * chi**depth)
 
 
 def far_samples(distances: Distances, *, n: int, d: int) -> Ends:
@@ -70,14 +71,15 @@ def phase(activation: Activation) -> Literal["ordered", "critical", "chaotic"]:
     return "ordered" if slope < 1 else "chaotic"
 
 
-def deep_rate(activation: Activation) -> float:
+def deep_rate(activation: Activation) -> float | None:
     """Return by how much log kappa changes per layer in deep networks, up to powers of L.
 
     Ordered: -log χ > 0. Critical: 0. Chaotic: of log (kappa - 1), that is log (σ̂'(0) / χ) if all
-    cosines tend to 0, and -log χ if they tend to another fixed point.
+    cosines tend to 0, and -log χ if they tend to another fixed point. None if σ̂'(0) is 0, as of
+    even activations of mean 0: kappa - 1 then falls faster than exponentially.
     """
     point = fixed_point(activation)
     chi = point.slope_at_one
     if phase(activation) == "chaotic" and point.rho == 0:
-        return math.log(point.slope / chi)
+        return math.log(point.slope / chi) if point.slope > SLOPE_ONE else None
     return -math.log(chi) if abs(chi - 1) > SLOPE_ONE else 0.0

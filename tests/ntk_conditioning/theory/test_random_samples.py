@@ -11,6 +11,7 @@ from scipy.special import comb
 from ntk_conditioning.kernels.infinite import InfiniteNetwork
 from ntk_conditioning.kernels.interpolated_kernels import tables
 from ntk_conditioning.networks import activations
+from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory.depth import close_gain, deep_rate, far_samples, phase
 from ntk_conditioning.theory.phase_diagram import RandomPlace, measure
 from ntk_conditioning.theory.random_matrix_predictions import harmonics, spectrum, uniform
@@ -52,6 +53,13 @@ def test_deep_networks_are_ordered_critical_or_chaotic():
             # each of L layers adds as much to the NTK where cosines tend to 0
             rate -= math.log(90 / 60) / 30 if name != "gelu" else 0
             np.testing.assert_allclose(rate, deep_rate(sigma), rtol=0.07)
+
+
+def test_kappa_of_even_activations_falls_faster_than_by_a_rate():
+    """Each layer squares the cosines."""
+    square = Activation("square", lambda z: (z * z - 1) / 2**0.5, lambda z: 2**0.5 * z)
+    assert (phase(square), deep_rate(square)) == ("chaotic", None)
+    assert close_gain(square, 2000) == math.inf
 
 
 @pytest.mark.parametrize("d", [2, 3, 8, 1000])
