@@ -71,12 +71,13 @@ def compare(
                     bound = theory.convergence_bound(kernels.depth, row["delta_a"], **numbers)
                     row["distance_bound"] = _number(bound)
             if before := shallower.get(kernel):
+                layers = row["depth"] - before["depth"]
                 for name, quantity in (("correlation", "correlation_max"), ("excess", "excess")):
-                    value, later = before[quantity], row[quantity]
-                    resolved = value is not None and value <= 0.5 and later is not None
-                    if resolved and later >= RESOLVED * row[f"{name}_error"]:
-                        layers = row["depth"] - before["depth"]
-                        row[f"{name}_rate"] = math.log(later / value) / layers
+                    values, error = (before[quantity], row[quantity]), f"{name}_error"
+                    if None in values or values[0] > 0.5:
+                        continue
+                    if min(values) >= RESOLVED * max(before[error], row[error]):
+                        row[f"{name}_rate"] = math.log(values[1] / values[0]) / layers
             shallower[kernel] = row
             yield row
 

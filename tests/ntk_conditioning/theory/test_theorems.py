@@ -208,6 +208,9 @@ def test_rates_are_those_of_decay_where_it_is_resolved():
     assert rates == pytest.approx((math.log(1 - first.mu),) * 2, rel=1e-3)
     assert lost.kernel == "nngp"
     assert first.correlation_rate is lost.correlation_rate is lost.excess_rate is None  # rounding
+    later = rows(np.linalg.qr(SPACE)[0], 0, 1, activation="gelu")[2]  # orthogonal up to rounding
+    assert later.correlation_max > 0.1
+    assert later.correlation_rate is later.excess_rate is None
 
 
 def test_what_the_theorems_do_not_cover_is_refused():
