@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.interpolated_kernels import Distances, Table
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.seeds import generator
@@ -72,11 +73,17 @@ class DataPlace:
 
     @cached_property
     def _shape(self) -> tuple[float, Array]:
-        """The mean cosine, and the variances beside the mean in principal directions, not 0."""
+        """The mean cosine, and the variances beside the mean in principal directions, not 0.
+
+        Raises `UserError` if there are fewer than two.
+        """
         units = sphere.unit_rows(self.x)
-        mean, values = units.mean(axis=0), np.linalg.eigvalsh(np.cov(units, rowvar=False))[::-1]
-        floor = len(values) * np.finfo(np.float64).eps * values[0]
-        return float(mean @ mean), values[values > floor]
+        mean, covariance = units.mean(axis=0), np.atleast_2d(np.cov(units, rowvar=False))
+        values = np.linalg.eigvalsh(covariance)[::-1]
+        variances = values[values > len(values) * np.finfo(np.float64).eps * values[0]]
+        if len(variances) < 2:
+            raise UserError(f"{self.dataset}: samples of norm 1 vary in one direction or none")
+        return float(mean @ mean), variances
 
     def rows(self, seed: int) -> NDArray[np.intp]:
         """Return the samples that a seed draws, ascending."""

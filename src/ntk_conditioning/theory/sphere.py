@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from ntk_conditioning.angles.pairs import require_directions
 from ntk_conditioning.networks.calculus import Array
 
 SHAPES = ("uniform", "equicorrelated", "two_clusters", "power_law")
@@ -78,5 +79,6 @@ def over_norms(x: Array) -> Draw:
 
 
 def unit_rows(x: Array) -> Array:
-    """Return samples (n, d) over their norms."""
+    """Return samples (n, d) over their norms; `ZeroRowError` if one is zero."""
+    require_directions(x)
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))

@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ntk_conditioning.angles.pairs import ZeroRowError
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.infinite import SamplesError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory import DomainError, liu2022transition, liu2023relu
 from ntk_conditioning.theory import agarwal2021deep as theory
 from ntk_conditioning.theory.bounds_vs_exact import NotOnSphereError, compare
+from ntk_conditioning.theory.phase_diagram import DataPlace
 from tests.ntk_conditioning.references import gradient_cosine, relu_angles
 
 
@@ -225,6 +228,8 @@ def test_what_the_theorems_do_not_cover_is_refused():
         (rows, (2 * SPACE, 1), NotOnSphereError, "a norm is 1 from 1"),
         (rows, (PLANE[:1] * [[1], [-1]], 1), NotOnSphereError, "equal or opposite"),
         (rows, (SPACE[:1], 1), SamplesError, "a single sample"),
+        (DataPlace("a", 0 * SPACE, 3).draw, (1,), ZeroRowError, "3 rows are zero"),
+        (DataPlace("a", SPACE[:, :1] + 1, 3).law, (None,), UserError, "a: .* one direction"),
         (partial(rows, activation="linear"), (SPACE, 1), DomainError, "linear activations have 0"),
     ):
         with pytest.raises(error, match=problem):
