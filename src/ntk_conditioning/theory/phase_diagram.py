@@ -1,8 +1,8 @@
 """A place on the map of conditioning: samples on the sphere, and what depth does to them.
 
-Beside the eigenvalues stand those that `random_matrix_predictions` and `elliptical_inputs` expect:
-of random samples from their distribution, of real ones from the mean cosine, the number of samples,
-and the variances of what is orthogonal to the mean.
+Beside the eigenvalues stand those that `random_matrix_predictions` expect: of random samples from
+their distribution, of real ones from the mean cosine, the number of samples, and the variances of
+what is orthogonal to the mean.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,6 @@ from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory import random_matrix_predictions as predictions
 from ntk_conditioning.theory import sphere
 from ntk_conditioning.theory.depth import close_gain, far_samples
-from ntk_conditioning.theory.elliptical_inputs import elliptical, power_law
 from ntk_conditioning.theory.random_matrix_predictions import Ends
 from ntk_conditioning.theory.sphere import Draw
 
@@ -53,7 +52,7 @@ class RandomPlace:
         """Return where the laws expect the spectrum of a kernel."""
         if self.shape == "uniform":
             return predictions.uniform(distances, n=self.n, d=self.d)
-        law: Callable[..., Ends] = getattr(predictions, self.shape, power_law)
+        law: Callable[..., Ends] = getattr(predictions, self.shape)
         return law(distances, self.parameter, n=self.n, d=self.d)
 
 
@@ -96,7 +95,7 @@ class DataPlace:
     def law(self, distances: Distances) -> Ends:
         """Return where the laws expect the spectrum of a kernel."""
         c, variances = self._shape
-        return elliptical(distances, variances, c=c, n=self.n)
+        return predictions.elliptical(distances, variances, c=c, n=self.n)
 
 
 Place = RandomPlace | DataPlace

@@ -11,6 +11,13 @@ neural networks in high dimension"), whose R-transforms add: the bulk ends where
 
 has z'(g) = 0: with g < 0 below, with g > 0 above. A spike of size s = n c_0 stands at z(1/s) if
 1/s is below the upper of these g, and is none otherwise (Benaych-Georges & Nadakuditi 2011).
+
+Gaussian features z_j of variances s_j, scaled to norm 1, have cosines of variance 1/d with an
+effective dimension d = 1 / Σ p_j², where p_j = E x_j² is the variance on the sphere. A kernel is
+taken to have the weights c_k that it has on a round sphere of that dimension: degree 1 then has the
+eigenvalues c_1 p_j, and degree k > 1 has c_k in proportion to the products of k of the s_j (Liang,
+Rakhlin & Zhai 2020, "On the multiple descent of minimum-norm interpolants", Section 2). This is an
+approximation, better the larger d is.
 """
 
 import math
@@ -32,6 +39,9 @@ MANY = 1e9  # harmonics of a degree: more are a multiple of the identity, and le
 NOISE = 100 * float(np.finfo(np.float64).eps)  # coefficients below, beside the values, are 0
 FLAT = 1e-30  # sizes below, beside the largest, count as none
 ROUNDING = 1e-13  # a lower end below, beside the weights of the bulk, is 0
+FACTORS = 12  # products of more variances are a multiple of the identity
+STEPS = 200  # between the smallest and the largest logarithm of a variance
+RARE = 1e-9  # products that occur less often are of rounding
 
 
 def harmonics(f: Callable[[Array], Array], d: float) -> tuple[Array, Array]:
@@ -61,7 +71,7 @@ def _rule(d: float) -> tuple[Array, Array, Array]:
     rows: list[Array] = []
     while len(rows) < DEGREES and now[-1] ** 2 <= MANY:
         rows.append(now)
-        back = beside[len(rows) - 2] * before if len(rows) > 1 else 0.0
+        back = beside[len(rows) - 2] * before  # at first 0
         now, before = (points * now - back) / beside[len(rows) - 1], now
     values = np.array(rows)
     return 1 - np.clip(t, -1, 1), values[:, :-1] * vectors[0] ** 2, values[:, -1]
@@ -158,3 +168,77 @@ def two_clusters(distances: Distances, c: float, *, n: int, d: int) -> Ends:
     (mean, *means), (half, *halves) = (same + other) / 2, (same - other) / 2
     weights, rest = -np.array([*means, *halves]), float(same.sum())
     return spectrum(weights, np.tile(counts[1:], 2), n, rest=rest, spikes=[1 - mean, -half])
+
+
+def elliptical(distances: Distances, variances: ArrayLike, *, n: int, c: float = 0.0) -> Ends:
+    """Return the ends for x = √c u + √(1-c) z, with a direction u and z of given variances.
+
+    ``variances`` (d,) of the features of z before it is scaled to norm 1 need not sum to 1.
+
+    >>> from ntk_conditioning.kernels.interpolated_kernels import tables
+    >>> from ntk_conditioning.networks import activations
+    >>> relu = tables(activations.get("relu"), [2])[2]
+    >>> round(elliptical(relu, [1.0] * 200, n=100).kappa / uniform(relu, n=100, d=200).kappa, 2)
+    1.0
+    """
+    s = np.sort(np.asarray(variances, dtype=np.float64))[::-1]
+    p = on_sphere(s)
+    expanded, _ = harmonics(lambda w: distances((1 - c) * w), 1 / float(np.square(p).sum()))
+    weights = -expanded[1:]  # of f, where 1 - f has been expanded
+    first, products = weights[0], _products(tuple(s))
+    parts, counts = [first * p[1:]], [np.ones(len(p) - 1)]
+    for weight, (values, repeats) in zip(weights[1:], products, strict=False):
+        parts.append(weight * values * repeats / (values @ repeats))
+        counts.append(repeats)
+    rest = float(expanded.sum() + weights[1 + len(products) :].sum())
+    # one direction is no band: its eigenvalue stands where a spike does
+    spikes = [1 - expanded[0], first * float(p[0])]
+    return spectrum(np.concatenate(parts), np.concatenate(counts), n, rest=rest, spikes=spikes)
+
+
+def power_law(distances: Distances, exponent: float, *, n: int, d: int) -> Ends:
+    """Return the ends for Gaussian features of variances j^(-exponent), scaled to norm 1."""
+    return elliptical(distances, np.arange(1.0, d + 1) ** -exponent, n=n)
+
+
+def on_sphere(variances: Array) -> Array:
+    """Return E x_j² (d,) of Gaussian features of ``variances`` (d,), divided by their norm.
+
+    E z_j² / |z|² is the integral over t > 0 of s_j / (1 + 2 t s_j) Π_i (1 + 2 t s_i)^(-1/2).
+
+    >>> on_sphere(np.array([1.0, 1e-12]))[1]  # √s_j / Σ √s_i in two dimensions
+    np.float64(9.99999000001e-07)
+    """
+    s = variances / variances.sum()
+    t = np.exp(np.arange(-40, 90, 0.5))  # by the trapezoidal rule in log t: it falls at both ends
+    grown = 1 + 2 * np.outer(t, s)
+    mass = t * np.exp(-np.log(grown).sum(axis=1) / 2)
+    p = s * (mass @ (1 / grown))
+    return np.asarray(p / p.sum())
+
+
+@lru_cache(maxsize=64)
+def _products(variances: tuple[float, ...]) -> list[tuple[Array, Array]]:
+    """Return the products of k variances, repetition allowed, and how often each value occurs.
+
+    For k = 2, 3, ... up to `FACTORS`. By Newton's identities k h_k = Σ_i p_i h_(k-i) between power
+    sums and complete symmetric polynomials, of measures on a grid of logarithms.
+    """
+    logs = np.log(variances)
+    start = float(logs.min())
+    step = float(np.ptp(logs)) / STEPS or 1.0
+    places = (logs - start) / step
+    powers, complete = [np.ones(1)], [np.ones(1)]
+    for k in range(1, FACTORS + 1):
+        below = np.floor(k * places).astype(int)
+        share, power = k * places - below, np.zeros(k * (STEPS + 1) + 1)
+        np.add.at(power, below, 1 - share)
+        np.add.at(power, below + 1, share)
+        powers.append(power)
+        terms = [np.convolve(powers[i], complete[k - i]) for i in range(1, k + 1)]
+        complete.append(np.sum(terms, axis=0) / k)
+    products = []
+    for k, counts in enumerate(complete[2:], start=2):
+        there = counts > RARE
+        products.append((np.exp(k * start + step * np.flatnonzero(there)), counts[there]))
+    return products
