@@ -44,13 +44,12 @@ def main(argv: cli.Argv = None) -> None:
         if (done := checkpoints.read(cell)) is None:
             kind = {"activation": activation, "dense": args.dense}
             net, x = drawn_network(samples, hidden, **kind, seed=seed, device=device)
-            (descent,) = descend(net, x, y.to(device), steps=[args.steps], step_size=args.step_size)
+            how = {"steps": [args.steps], "step_size": args.step_size}
+            ((_, trained),) = descend(net, x, y.to(device), **how)
             chosen = x[:: max(1, len(x) // args.expansions)][: args.expansions]
             largest_weight = float(net.weights[-1].abs().max())  # of the last layer
             names |= {"largest_weight": largest_weight, "parameters": net.parameters}
-            names |= {"samples": len(chosen), "d": net.fan_ins[0], "steps": args.steps}
-            for column in ("loss_before", "loss_after", "kernel_change", "distance"):
-                names[column] = getattr(descent, column)
+            names |= {"samples": len(chosen), "d": net.fan_ins[0], **trained}
             done = [names | radius for radius in linearity(net, chosen, **ball, seed=seed)]
             checkpoints.write(cell, done)
         rows += done

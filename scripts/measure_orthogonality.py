@@ -3,7 +3,6 @@
 All widths of one architecture (liu2022transition, Appendix B).
 """
 
-from dataclasses import asdict
 from itertools import product
 
 from ntk_conditioning import tables
@@ -47,15 +46,14 @@ def main(argv: cli.Argv = None) -> None:
             measured = [({"label_scale": 0.0, "steps": 0, "loss": None}, net)]
             for scale in args.label_scales:
                 how = {"steps": args.steps, "step_size": args.step_size}
-                for descent in descend(net, x, scale * y.to(device), **how):
-                    loss = descent.loss_after / descent.loss_before
-                    training = {"label_scale": scale, "steps": descent.steps, "loss": loss}
-                    measured.append((training, descent.trained))
+                for trained, numbers in descend(net, x, scale * y.to(device), **how):
+                    loss = numbers["loss_after"] / numbers["loss_before"]
+                    training = {"label_scale": scale, "steps": numbers["steps"], "loss": loss}
+                    measured.append((training, trained))
             names |= {"n": len(x), "d": net.fan_ins[0]}
             done = []
             for training, trained in measured:
-                for angles in map(asdict, layer_angles(trained, x)):
-                    done.append(names | training | {"layer_width": angles.pop("width")} | angles)
+                done += [names | training | angles for angles in layer_angles(trained, x)]
             checkpoints.write(cell, done)
         rows += done
     tables.write(args.output, "orthogonality", rows)

@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
@@ -133,30 +134,16 @@ def kernel_of_tangents(
     return total
 
 
-@dataclass(frozen=True)
-class Descent:
-    """A network after a number of ``steps``, and its way there.
-
-    ``loss_before`` and ``loss_after`` are 1/2 sum (f - y)². ``kernel_change`` is
-    |K(w_T) - K(w_0)| / |K(w_0)| in the spectral norm, ``distance`` |w_T - w_0|.
-    """
-
-    steps: int
-    trained: FeedforwardNet
-    loss_before: float
-    loss_after: float
-    kernel_change: float
-    distance: float
-
-
 def descend(
     net: FeedforwardNet, x: Tensor, y: Tensor, *, steps: Collection[int], step_size: float = 1.0
-) -> Iterator[Descent]:
+) -> Iterator[tuple[FeedforwardNet, dict[str, Any]]]:
     """Yield the network after each of the numbers of ``steps`` on the loss 1/2 sum (f(x_i) - y_i)².
 
     ``x`` is (n, d), ``y`` (n,). A step is ``step_size`` / lambda_max of the NTK at the weights
     before it, which grows many times over where a network learns features. A linear network
-    descends with step sizes below 2.
+    descends with step sizes below 2. Beside the network are its ``steps`` and, as columns of the
+    table `linearity`, ``loss_before``, ``loss_after``, ``kernel_change``, |K(w_T) - K(w_0)| /
+    |K(w_0)| in the spectral norm, and ``distance``, |w_T - w_0|.
 
     Raises `UserError` if the loss overflows, or the network does not depend on its weights.
     """
@@ -180,8 +167,9 @@ def descend(
         if number in steps:
             moved = parameters_to_vector(trained.weights) - parameters_to_vector(net.weights)
             change = float(matrix_norm(ntk - first_ntk, 2)) / float(matrix_norm(first_ntk, 2))
-            copy = net.with_weights([weight.clone() for weight in trained.weights])
-            yield Descent(number, copy, first_loss, loss, change, float(vector_norm(moved)))
+            numbers = {"steps": number, "loss_before": first_loss, "loss_after": loss}
+            numbers |= {"kernel_change": change, "distance": float(vector_norm(moved))}
+            yield net.with_weights([weight.clone() for weight in trained.weights]), numbers
         if number < max(steps):
             parts = zip(trained.weights, inputs, deltas, strict=True)
             for layer, (weight, c, delta) in enumerate(parts, start=1):

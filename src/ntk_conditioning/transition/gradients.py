@@ -14,7 +14,7 @@ where P' is P of the neurons that feed the layer and S the diagonal matrix of th
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,39 +64,21 @@ def gradient_products(
         yield products
 
 
-@dataclass(frozen=True)
-class LayerAngles:
-    """The gradients of a hidden layer's neurons: means over samples, largest of all samples.
-
-    ``cos_mean`` is the mean of |cos| over all pairs i != j (Eq. 22), ``cos_rms`` the root of its
-    mean square, ``cos_above`` the share of pairs above a level; ``gradient_max`` is the largest
-    |grad z_i|². At the first sample, ``cos_norm`` is the spectral norm of the cosines' matrix,
-    which Eq. (18) takes to be 1, and ``jacobian_norm`` that of the inner products of the gradients
-    of a_l (Lemma 3).
-    """
-
-    layer: int
-    width: int
-    fan_in: int
-    cos_mean: float
-    cos_rms: float
-    cos_max: float
-    cos_above: float
-    cos_norm: float
-    jacobian_norm: float
-    gradient_max: float
-
-
-def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[LayerAngles]:
+def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[dict[str, Any]]:
     """Return the angles between neurons' gradients in every hidden layer, over the rows of ``x``.
 
-    ``x`` is (n, d); a layer of one neuron, which has no pairs, is left out.
+    As columns of the table `orthogonality`. ``x`` is (n, d). Over all pairs i != j and all samples
+    ``cos_mean`` is the mean of |cos| (Eq. 22), ``cos_rms`` the root of its mean square,
+    ``cos_above`` the share above the ``level``, ``cos_max`` the largest; ``gradient_max`` is the
+    largest |grad z_i|². At the first sample, ``cos_norm`` is the spectral norm of the cosines'
+    matrix, which Eq. (18) takes to be 1, and ``jacobian_norm`` that of the inner products of the
+    gradients of all sigma(z_i) (Lemma 3). A layer of one neuron, which has no pairs, is left out.
 
     Raises `ZeroGradientError` if a neuron has gradient 0.
     """
     slopes = [net.activation.derivative(z[0]) for z in layers(net, x[:1])[1]]
-    measured: dict[int, list[tuple[float, ...]]] = defaultdict(list)  # of each sample, by layer
-    norms: dict[int, tuple[float, float]] = {}
+    measured: dict[int, list[list[float]]] = defaultdict(list)  # of each sample, by layer
+    rows = {}
     for k, sample in enumerate(x, start=1):
         for layer, products in enumerate(gradient_products(net, sample), start=1):
             squared = products.diagonal()
@@ -105,26 +87,27 @@ def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[
                     f"neuron {int(torch.argmin(squared)) + 1} of hidden layer {layer} has gradient "
                     f"0 at sample {k}, and no angle; take an activation that does not vanish"
                 )
-            pairs = len(products) * (len(products) - 1)
-            if not pairs:
+            if (m := len(products)) == 1:
                 continue
             inverse, slope = squared.rsqrt(), slopes[layer - 1]
             cosines = (products * inverse[:, None]).mul_(inverse).fill_diagonal_(1.0)
             if k == 1:
-                jacobian = slope[:, None] * products * slope
-                norms[layer] = spectral_norm(cosines), spectral_norm(jacobian)
-            cosines = cosines.abs_().fill_diagonal_(0).flatten()
-            sums = cosines.sum(), cosines @ cosines, torch.count_nonzero(cosines > level)
-            mean, square, above = (float(total) / pairs for total in sums)
-            largest = float(cosines.max()), float(squared.max())
-            measured[layer].append((mean, square, above, *largest))
-    angles = []
-    for layer, values in measured.items():
-        mean, square, above, highest, largest = np.transpose(values)
-        of_cosines = mean.mean(), math.sqrt(square.mean()), highest.max(), above.mean()
-        numbers = map(float, (*of_cosines, *norms[layer], largest.max()))
-        angles.append(LayerAngles(layer, net.hidden[layer - 1], net.fan_ins[layer - 1], *numbers))
-    return angles
+                rows[layer] = {
+                    "layer": layer,
+                    "layer_width": m,
+                    "fan_in": net.fan_ins[layer - 1],
+                    "cos_norm": spectral_norm(cosines),
+                    "jacobian_norm": spectral_norm(slope[:, None] * products * slope),
+                }
+            off = cosines.abs_().fill_diagonal_(0).flatten()
+            numbers = off.sum(), off @ off, (off > level).sum(), off.max(), squared.max()
+            measured[layer].append([float(number) for number in numbers])
+    for layer, row in rows.items():
+        means, (*_, largest, gradient) = np.mean(measured[layer], 0), np.max(measured[layer], 0)
+        mean, square, above = means[:3] / (row["layer_width"] * (row["layer_width"] - 1))
+        row |= {"cos_mean": mean, "cos_rms": math.sqrt(square), "cos_max": largest}
+        row |= {"cos_above": above, "gradient_max": gradient}
+    return [*rows.values()]
 
 
 def spectral_norm(matrix: Tensor) -> float:

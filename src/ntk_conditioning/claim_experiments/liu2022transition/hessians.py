@@ -245,7 +245,7 @@ def theorem_4(setting: Setting) -> Measurements:
             expansion = Expansion(net, x, last_fixed=True)
             *_, vector = hessian_norm(expansion)
             search = partial(largest_terms, expansion, eigenvector=vector, directions=4)
-            squared = layer_angles(net, x[None])[-1].gradient_max
+            squared = layer_angles(net, x[None])[-1]["gradient_max"]
             beta = theory.slope_bounds(net.activation)[1] * squared
             for radius in (0.25, 4.0):
                 term = max(search(radius, generator=generator(seed, "batch")).values())

@@ -6,6 +6,7 @@ In networks at their start on a sample of norm sqrt(d). ``depth`` is the hidden 
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2022transition as theory
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network, layers
-from ntk_conditioning.transition.gradients import LayerAngles, gradient_products, layer_angles
+from ntk_conditioning.transition.gradients import gradient_products, layer_angles
 from ntk_conditioning.transition.linearisation import Expansion
 
 D = 16
@@ -39,7 +40,7 @@ def network(
 
 
 @cache
-def angles(hidden: tuple[int, ...], activation: str, seed: int) -> list[LayerAngles]:
+def angles(hidden: tuple[int, ...], activation: str, seed: int) -> list[dict[str, Any]]:
     """Return the angles in a `network`, kept for other experiments on it."""
     net, x = network(hidden, activation, seed)
     return layer_angles(net, x[None], level=LEVEL)
@@ -50,7 +51,7 @@ def measured(
 ) -> Array:
     """Return a quantity of the `angles` in all layers of several networks, (networks, layers)."""
     of_networks = [angles(hidden, activation, seed) for hidden in networks]
-    return np.array([[getattr(layer, quantity) for layer in layers] for layers in of_networks])
+    return np.array([[layer[quantity] for layer in layers] for layers in of_networks])
 
 
 def gradients(neurons: Tensor, weight: Tensor) -> Tensor:
@@ -211,7 +212,7 @@ def equation_24(setting: Setting) -> Measurements:
             through = net.scale(layer) * slopes[:, None] * net.weights[layer - 1]
             by_weights = float(slopes.abs().max() ** 2 * inputs[layer - 1].square().mean())
             total = by_weights + float(torch.linalg.matrix_norm(through, 2)) ** 2 * total
-            yield row("equation_24", of_layer.jacobian_norm / total, depth=layer)
+            yield row("equation_24", of_layer["jacobian_norm"] / total, depth=layer)
 
 
 def equation_26(setting: Setting) -> Measurements:
@@ -276,6 +277,6 @@ def cross_term(setting: Setting) -> Measurements:
         expansion = Expansion(net, x)
         hessian = torch.autograd.functional.hessian(expansion.value, expansion.origin)  # type: ignore[no-untyped-call]
         mixed = float(torch.linalg.matrix_norm(hessian[-FEW:, :-FEW], 2)) / 2
-        norm = layer_angles(net, x[None])[-1].jacobian_norm
+        norm = layer_angles(net, x[None])[-1]["jacobian_norm"]
         yield row("cross_term", mixed / math.sqrt(norm / FEW))
         yield row("own_term", hessian[-FEW:, -FEW:].abs().max())
