@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,19 +9,15 @@ import numpy as np
 from ntk_conditioning import tables
 from ntk_conditioning.duals.fixed_points import SLOPE_ONE, fixed_point
 from ntk_conditioning.duals.hermite import expansion
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.spectra.condition_numbers import conditioning_from_factor
+from ntk_conditioning.theory import DomainError
 from ntk_conditioning.theory import agarwal2021deep as theory
 
 UNIT = 1e-9  # how far norms may be from 1
 RESOLVED = 100  # what decays counts until it is this many times its error
-
-
-class NotOnSphereError(UserError):
-    """Some samples do not have norm 1, or two have one direction."""
 
 
 def compare(
@@ -34,19 +29,21 @@ def compare(
     since the next shallower depth, of what was at most 1/2 there, if both depths resolve it.
 
     Raises:
-        NotOnSphereError: if a norm is not 1, or two samples are equal or opposite.
-        DomainError: if the activation is affine.
+        DomainError: if a norm is not 1, two samples are equal or opposite, or the activation is
+            affine.
     """
     sigma = activations.get(activation)
     common, fixed = _samples(x, sigma), fixed_point(sigma)
-    common |= {"dual_slope": fixed.slope_at_one, "fixed_point": fixed.rho}
+    # a slope of 1 as of leaky ReLUs, for which Lemma 35 says nothing
+    slope = 1.0 if abs(fixed.slope - 1) <= SLOPE_ONE else fixed.slope
     shallower: dict[str, dict[str, Any]] = {}
     for kernels in along_depth(x, depths=depths, activation=sigma):
         for kernel, correlations in (("nngp", kernels.nngp), ("infinite_ntk", kernels.ntk)):
-            ntk = kernel == "infinite_ntk"
             low, high = correlations.eigenvalues
             row: dict[str, Any] = dict.fromkeys(tables.get("bounds").schema.names) | common
             row |= {
+                "dual_slope": fixed.slope_at_one,
+                "fixed_point": fixed.rho,
                 "kernel": kernel,
                 "depth": kernels.depth,
                 "lambda_min": 1 + low,
@@ -58,18 +55,10 @@ def compare(
             if correlations.excess:
                 row["excess"], row["excess_error"] = correlations.excess
                 row["kappa"] = 1 + row["excess"]
-            if row["mean"] == 0:
-                row |= _bounds(row, ntk=ntk)
-            if not ntk:
+            if kernel == "nngp":
                 row["distance"] = float(np.abs(correlations.pairs - fixed.rho).max())
                 row["distance_error"] = correlations.error + fixed.error
-                if row["mean"] != 0:
-                    # a slope of 1 as of leaky ReLUs, for which Lemma 35 says nothing
-                    slope = 1.0 if abs(fixed.slope - 1) <= SLOPE_ONE else fixed.slope
-                    mu, square = row["mu_tilde"], row["mean"] ** 2
-                    numbers = {"rho": fixed.rho, "mu": mu, "slope": slope, "dual_at_0": square}
-                    bound = theory.convergence_bound(kernels.depth, row["delta_a"], **numbers)
-                    row["distance_bound"] = _number(bound)
+            row |= _bounds(row, slope)
             if before := shallower.get(kernel):
                 layers = row["depth"] - before["depth"]
                 for name, quantity in (("correlation", "correlation_max"), ("excess", "excess")):
@@ -86,11 +75,11 @@ def _samples(x: Array, activation: Activation) -> dict[str, Any]:
     """Return the samples' number, dimension and separations, and the activation's numbers."""
     off = float(np.abs(np.linalg.norm(x, axis=1) - 1).max())
     if off > UNIT:
-        raise NotOnSphereError(f"a norm is {off:.2g} from 1; take a dataset with scaling unit_norm")
+        raise DomainError(f"a norm is {off:.2g} from 1; take a dataset with scaling unit_norm")
     (start,) = along_depth(x, depths=[0], activation="linear")
     delta = float(np.minimum(1 - start.nngp.pairs, 1 + start.nngp.pairs).min())
     if delta <= start.nngp.error:
-        raise NotOnSphereError("two samples are equal or opposite; the theorems ask for none")
+        raise DomainError("two samples are equal or opposite; the theorems ask for none")
     gram = conditioning_from_factor(x)
     series = expansion(activation, count=2)
     mean = float(abs(series.coefficients[0]))
@@ -106,26 +95,23 @@ def _samples(x: Array, activation: Activation) -> dict[str, Any]:
     }
 
 
-def _bounds(row: Mapping[str, Any], *, ntk: bool) -> dict[str, Any]:
-    """Return the bounds of Sections 3.1 to 3.3, for activations of mean 0."""
-    depth, n, mu = row["depth"], row["n"], row["mu"]
-    delta, delta_b = row["delta_a"], row["delta_b"]
-    excess = partial(theory.excess_bound, depth, n, delta, mu, ntk=ntk)
-    bounds = {
-        "l_0": theory.separating_depth(delta, mu),
-        "l_kappa": theory.first_depth(n, delta, mu, ntk=ntk),
-        "correlation_bound": _number(theory.correlation_bound(depth, delta, mu, ntk=ntk)),
-        "excess_bound_a": _number(excess()),
-        "excess_bound_a_proof": _number(excess(proof=True)),
-    }
-    if delta_b is not None:
-        bounds |= {
-            "l_0_b": theory.separating_depth(delta_b, mu),
-            "lambda_min_bound": _number(1 - theory.correlation_bound(depth, delta_b, mu, ntk=ntk)),
-            "excess_bound_b": _number(theory.excess_bound_b(depth, n, delta_b, mu, ntk=ntk)),
-        }
-    return bounds
-
-
-def _number(bound: Array | float) -> float | None:
-    return None if math.isnan(value := float(bound)) else value
+def _bounds(row: Mapping[str, Any], slope: float) -> dict[str, Any]:
+    """Return the bounds of Sections 3.1 to 3.3, or Lemma 35's if the activation has a mean."""
+    names = ("depth", "n", "mu", "delta_a", "delta_b", "mean")
+    depth, n, mu, delta, delta_b, mean = (row[name] for name in names)
+    ntk, layers, bounds = row["kernel"] == "infinite_ntk", {}, {}
+    if mean == 0:
+        layers["l_0"] = theory.separating_depth(delta, mu)
+        layers["l_kappa"] = theory.first_depth(n, delta, mu, ntk=ntk)
+        bounds["correlation_bound"] = theory.correlation_bound(depth, delta, mu, ntk=ntk)
+        for name, proof in (("excess_bound_a", False), ("excess_bound_a_proof", True)):
+            bounds[name] = theory.excess_bound(depth, n, delta, mu, ntk=ntk, proof=proof)
+        if delta_b is not None:
+            layers["l_0_b"] = theory.separating_depth(delta_b, mu)
+            bounds["lambda_min_bound"] = 1 - theory.correlation_bound(depth, delta_b, mu, ntk=ntk)
+            bounds["excess_bound_b"] = theory.excess_bound_b(depth, n, delta_b, mu, ntk=ntk)
+    elif not ntk:
+        numbers = {"rho": row["fixed_point"], "mu": row["mu_tilde"], "slope": slope}
+        bound = theory.convergence_bound(depth, delta, dual_at_0=mean**2, **numbers)
+        bounds["distance_bound"] = np.asarray(bound)
+    return layers | {k: None if math.isnan(b) else float(b) for k, b in bounds.items()}

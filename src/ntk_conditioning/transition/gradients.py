@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
+from ntk_conditioning.angles.gradient_angle import ZeroGradientError
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.mlp import product
 from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
@@ -29,10 +30,6 @@ from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
 #: Where Lanczos stops: the error of a norm is about the square of it.
 TOLERANCE = 1e-4
 FULL_SPECTRUM = 64  # size of matrices up to which norms are from all eigenvalues
-
-
-class ZeroGradientError(UserError):
-    """A neuron's gradient is zero, so that it has no angle."""
 
 
 @torch.no_grad()
