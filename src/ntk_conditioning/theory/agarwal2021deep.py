@@ -70,10 +70,9 @@ def excess_bound(
     array([4., 2.])
     """
     layers, first = np.asarray(depth, dtype=np.float64), first_depth(n, delta, mu, ntk=ntk)
-    power = (layers - first) / 2 if ntk else layers - first
-    factor = 2 if proof else 2 * n
-    if ntk and not proof:
-        power, factor = layers / 2 - first, 4 * n
+    power, factor = layers - first, 2 if proof else 2 * n
+    if ntk:
+        power, factor = (power / 2, 2) if proof else (layers / 2 - first, 4 * n)
     return np.where(layers >= first, factor * np.exp(power * math.log1p(-mu / 2)), math.nan)
 
 

@@ -27,11 +27,7 @@ def embedding_angle(theta_in: ArrayLike, layer: int) -> Array:
 
     Raises `DomainError` for an angle outside [0, π].
     """
-    w, theta = _checked(theta_in)
-    for _ in range(layer):
-        w, _ = leaky_relu_step(w, theta, bend=1.0)
-        theta = angle_of(w)
-    return theta.reshape(np.shape(theta_in))
+    return _angles(theta_in, layer)[0]
 
 
 def gradient_angle(theta_in: ArrayLike, depth: int) -> Array:
@@ -43,13 +39,7 @@ def gradient_angle(theta_in: ArrayLike, depth: int) -> Array:
     >>> float(gradient_angle(1e-12, 0))
     1e-12
     """
-    w, theta = _checked(theta_in)
-    distance = w  # 1 - cos φ of the network that ends here
-    for layer in range(1, depth + 1):
-        w, h = leaky_relu_step(w, theta, bend=1.0)
-        theta = angle_of(w)
-        distance = (w + layer * (distance + h - distance * h)) / (layer + 1)
-    return angle_of(distance).reshape(np.shape(theta_in))
+    return _angles(theta_in, depth)[1]
 
 
 def gradient_cosine_small(theta_in: ArrayLike, depth: int) -> Array:
@@ -77,9 +67,15 @@ def lambda_min_bound(norm_i: ArrayLike, norm_j: ArrayLike, angle: ArrayLike) -> 
     return np.asarray(4 * square_i * square_j / (square_i + square_j) * np.sin(half) ** 2)
 
 
-def _checked(theta_in: ArrayLike) -> tuple[Array, Array]:
-    """Return 1 - cos θ and θ as arrays of at least one dimension."""
+def _angles(theta_in: ArrayLike, depth: int) -> tuple[Array, Array]:
+    """Return θ^(L) and φ, from 1 - cos θ^(l) and 1 - cos φ of the network that ends in layer l."""
     theta = np.atleast_1d(np.asarray(theta_in, dtype=np.float64))
     if not ((theta >= 0) & (theta <= math.pi)).all():
         raise DomainError("an angle between two vectors lies in [0, π] radians")
-    return 2 * np.sin(theta / 2) ** 2, theta
+    w = distance = 2 * np.sin(theta / 2) ** 2
+    for layer in range(1, depth + 1):
+        w, h = leaky_relu_step(w, theta, bend=1.0)
+        theta = angle_of(w)
+        distance = (w + layer * (distance + h - distance * h)) / (layer + 1)
+    shape = np.shape(theta_in)
+    return theta.reshape(shape), angle_of(distance).reshape(shape)
