@@ -25,9 +25,6 @@ from ntk_conditioning.theory.depth import close_gain, far_samples
 from ntk_conditioning.theory.random_matrix_predictions import Ends
 from ntk_conditioning.theory.sphere import Draw
 
-#: The shape of real data.
-DATA = "data"
-
 
 @dataclass(frozen=True, kw_only=True)
 class RandomPlace:
@@ -68,7 +65,7 @@ class DataPlace:
     def keys(self) -> dict[str, Any]:
         """As of a `RandomPlace`; the parameter is the mean cosine."""
         sizes = {"n": self.n, "d": self.x.shape[1]}
-        return {"shape": DATA, "parameter": self._shape[0], **sizes, "dataset": self.dataset}
+        return {"shape": "data", "parameter": self._shape[0], **sizes, "dataset": self.dataset}
 
     @cached_property
     def _shape(self) -> tuple[float, Array]:
@@ -108,22 +105,24 @@ def measure(
     draw = place.draw(seed)
     w = draw.distances
     gram = spike_and_bulk(w, error=draw.error)
+    common = place.keys | {
+        "activation": activation.name,
+        "seed": seed,
+        "mean_cosine": 1 - float(w.mean()),
+        "effective_dimension": sphere.effective_dimension(draw.samples),
+        "closest": float(w.min()),
+        "gram_kappa": gram.kappa,
+        "gram_bulk_kappa": gram.bulk_kappa,
+    }
     for depth, function in sorted(functions.items()):
         spectrum = spike_and_bulk(function(w), error=function.error(w, draw.error))
-        law, far = place.law(function), far_samples(function, n=place.n, d=place.keys["d"])
+        law, far = place.law(function), far_samples(function, n=place.n, d=common["d"])
         pair = function(w.min(keepdims=True)).item()
         smallest = min(law.low, pair)
         yield {
-            **place.keys,
-            "activation": activation.name,
+            **common,
             "depth": depth,
-            "seed": seed,
-            "mean_cosine": 1 - float(w.mean()),
-            "effective_dimension": sphere.effective_dimension(draw.samples),
-            "closest": float(w.min()),
             **vars(spectrum),
-            "gram_kappa": gram.kappa,
-            "gram_bulk_kappa": gram.bulk_kappa,
             "pair_bound": pair,
             "law_lambda_max": law.largest,
             "law_bulk_max": law.high,
