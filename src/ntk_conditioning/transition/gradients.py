@@ -64,12 +64,8 @@ def gradient_products(
 def layer_angles(net: FeedforwardNet, x: Tensor, *, level: float = 0.1) -> list[dict[str, Any]]:
     """Return the angles between neurons' gradients in every hidden layer, over the rows of ``x``.
 
-    As columns of the table `orthogonality`. ``x`` is (n, d). Over all pairs i != j and all samples
-    ``cos_mean`` is the mean of |cos| (Eq. 22), ``cos_rms`` the root of its mean square,
-    ``cos_above`` the share above the ``level``, ``cos_max`` the largest; ``gradient_max`` is the
-    largest |grad z_i|². At the first sample, ``cos_norm`` is the spectral norm of the cosines'
-    matrix, which Eq. (18) takes to be 1, and ``jacobian_norm`` that of the inner products of the
-    gradients of all sigma(z_i) (Lemma 3). A layer of one neuron, which has no pairs, is left out.
+    As columns of the table `orthogonality`; ``x`` is (n, d), and ``cos_above`` the share of pairs
+    whose |cos| is above the ``level``. A layer of one neuron, which has no pairs, is left out.
 
     Raises `ZeroGradientError` if a neuron has gradient 0.
     """

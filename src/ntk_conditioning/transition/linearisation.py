@@ -119,7 +119,7 @@ def largest_terms(
 
 
 def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:
-    term = expansion.quadratic_term(change)
+    term, last = expansion.quadratic_term(change), 0.0
     for _ in range(ASCENT_STEPS):
         uphill = expansion.quadratic_term_gradient(change) * (1.0 if term >= 0 else -1.0)
         length = torch.linalg.vector_norm(uphill)
@@ -128,9 +128,8 @@ def _climb(expansion: Expansion, change: Tensor, radius: float) -> float:
         change = radius / length * uphill
         last, term = term, expansion.quadratic_term(change)
         if abs(term) <= (1 + LEAST_RISE) * abs(last):
-            term = max(last, term, key=abs)
             break
-    return abs(term)
+    return max(abs(last), abs(term))
 
 
 def linearity(
