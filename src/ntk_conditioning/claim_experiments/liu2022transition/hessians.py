@@ -5,7 +5,6 @@ sqrt(m). A quadratic term is what is left of it without its expansion to first o
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -192,7 +191,7 @@ def level_sets(setting: Setting) -> Measurements:
             normal = torch.nn.functional.normalize(neuron.gradient, dim=0)
             c = float(normal @ neuron.hessian_product(normal))
             bends.append(_bend(neuron, normal))
-            rests.append(_rest(neuron, normal, c) / float(neuron.gradient @ normal))
+            rests.append(_norm(neuron, c, normal) / float(neuron.gradient @ normal))
             *_, products = gradient_products(net, x)
             beta = theory.slope_bounds(net.activation)[1] * float(products)
             yield row("hessian_slope", c / beta, width=width)
@@ -217,14 +216,13 @@ def _bend(neuron: Expansion, normal: Tensor) -> float:
     return abs(float(brentq(above, -NEAR, NEAR)))
 
 
-def _rest(neuron: Expansion, normal: Tensor, c: float) -> float:
+def _norm(expansion: Expansion, c: float = 0.0, n: Tensor | float = 0.0) -> float:
     """Return the norm of the Hessian less c n n^T."""
-    return _norm(lambda v: neuron.hessian_product(v) - c * normal * (normal @ v), normal)
 
+    def product(v: Tensor) -> Tensor:
+        return expansion.hessian_product(v) - c * n * (n * v).sum()
 
-def _norm(matrix: Callable[[Tensor], Tensor], like: Tensor) -> float:
-    """Return the spectral norm of a symmetric matrix that is given by its products."""
-    return abs(lanczos(matrix, like, **LANCZOS)[0])
+    return abs(lanczos(product, expansion.origin, **LANCZOS)[0])
 
 
 def _network(kind: str, width: int, activation: str, seed: int) -> tuple[FeedforwardNet, Tensor]:
@@ -259,6 +257,5 @@ def rates(setting: Setting) -> Measurements:
     """Measure with which power of m the Hessian's norm falls, all weights free."""
     for kind in ("two_layer", "deep", "dense", "narrow"):
         for row, seed in grid(activation=MILD[0], d=D, seed=setting.seeds):
-            nets = (Expansion(*_network(kind, width, MILD[0], seed)) for width in WIDTHS)
-            norms = [_norm(net.hessian_product, net.origin) for net in nets]
+            norms = [_norm(Expansion(*_network(kind, width, MILD[0], seed))) for width in WIDTHS]
             yield row(f"hessian_exponent_{kind}", exponent(WIDTHS, norms))

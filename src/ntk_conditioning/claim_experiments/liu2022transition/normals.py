@@ -143,12 +143,10 @@ def corollary_2(setting: Setting) -> Measurements:
 
 def rotations(net: FeedforwardNet, moved: FeedforwardNet, x: Tensor) -> list[float]:
     """Return the mean 1 - cos between a neuron's normals in two networks, for all hidden layers."""
-    networks = (net, x), (moved, x), (net, x, moved)
-    here, there, across = (
-        [products.diagonal() for products in gradient_products(*pair)] for pair in networks
-    )
-    dots = zip(here, there, across, strict=True)
-    return [float((1 - dot / (square * square2).sqrt()).mean()) for square, square2, dot in dots]
+    pairs = (net, x), (moved, x), (net, x, moved)
+    squares = zip(*(gradient_products(*pair) for pair in pairs), strict=True)
+    diagonals = ([products.diagonal() for products in layer] for layer in squares)
+    return [float((1 - dot / (here * there).sqrt()).mean()) for here, there, dot in diagonals]
 
 
 def moved(net: FeedforwardNet, x: Tensor) -> FeedforwardNet:
