@@ -89,11 +89,10 @@ def on_span(net: FeedforwardNet, x: Tensor) -> tuple[FeedforwardNet, Tensor]:
     if n >= d:
         return net, x
     basis = torch.linalg.qr(x.T).Q  # (d, n)
-    first, *rest = net.weights
-    weights = [first @ basis]
-    for weight in rest:
-        parts = [weight[:, :-d], weight[:, -d:] @ basis] if net.dense else [weight]
-        weights.append(torch.cat(parts, dim=1))
+    weights = [  # of each that meets the input, by its last columns
+        torch.cat([weight[:, :-d], weight[:, -d:] @ basis], dim=1) if net.dense or not k else weight
+        for k, weight in enumerate(net.weights)
+    ]
     return net.with_weights(weights), x @ basis
 
 
