@@ -55,7 +55,8 @@ def far_samples(distances: Distances, *, n: int, d: int) -> Ends:
     at = distances(np.array([1 - STEP, 1.0, 1 + STEP]))
     mean, slope = 1 - float(at[1]), float(at[2] - at[0]) / (2 * STEP)
     bend = float(2 * at[1] - at[0] - at[2]) / STEP**2
-    return spectrum([slope], [d], n, rest=1 - mean - slope, spikes=[mean + bend / (2 * d)])
+    rest = float(at[1]) - slope  # not 1 - mean - slope, which loses the digits of close samples
+    return spectrum([slope], [d], n, rest=rest, spikes=[mean + bend / (2 * d)])
 
 
 def phase(activation: Activation) -> Literal["ordered", "critical", "chaotic"]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.kernels.interpolated_kernels import Distances, Table
+from ntk_conditioning.kernels.interpolated_kernels import TINY, Distances, Table
 from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spikes import spike_and_bulk
@@ -115,7 +115,8 @@ def measure(
         "gram_bulk_kappa": gram.bulk_kappa,
     }
     for depth, function in sorted(functions.items()):
-        spectrum = spike_and_bulk(function(w), error=function.error(w, draw.error))
+        error = function.error(w, draw.error) + TINY
+        spectrum = spike_and_bulk(function(w), error=error)
         law, far = place.law(function), far_samples(function, n=place.n, d=common["d"])
         pair = function(w.min(keepdims=True)).item()
         smallest = min(law.low, pair)

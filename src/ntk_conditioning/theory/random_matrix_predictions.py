@@ -38,6 +38,7 @@ NODES, DEGREES = 400, 120
 MANY = 1e9  # harmonics of a degree: more are a multiple of the identity, and left out
 NOISE = 100 * float(np.finfo(np.float64).eps)  # coefficients below, beside the values, are 0
 FLAT = 1e-30  # sizes below, beside the largest, count as none
+LARGEST = 1e300  # 1/g that is infinite, but for rounding
 ROUNDING = 1e-13  # a lower end below, beside the weights of the bulk, is 0
 FACTORS = 12  # products of more variances are a multiple of the identity
 STEPS = 200  # between the smallest and the largest logarithm of a variance
@@ -117,16 +118,17 @@ def spectrum(
     weight, sizes, rest = weight[~flat] / unit, sizes[~flat] / unit, rest / unit
     masses = weight * sizes
 
-    def z(x: float) -> float:  # of x = 1/g
-        return float(x + rest + (weight * (x / (x - sizes))).sum())
+    def beside(x: float) -> float:  # z - x, of x = 1/g
+        return float(rest + (weight * (x / (x - sizes))).sum())
 
     low, high, last = rest, rest, 0.0
     if len(weight):
         last = 1 + _beyond(masses, 1 - sizes)
-        high = z(last)
+        high = last + beside(last)
         if below := _beyond(masses, sizes):
-            low = z(-below)
-    seen = [unit * z(size) for c in spikes if (size := n * c / unit) > last]
+            low = beside(-below) - below
+    above = ((n * c, min(n * c, LARGEST * unit) / unit) for c in spikes)
+    seen = [spike + unit * beside(size) for spike, size in above if size > last]
     if low < ROUNDING * (weight.sum() + abs(rest)):
         low = 0.0
     return Ends(unit * low, unit * high, tuple(sorted(seen, reverse=True)))

@@ -28,9 +28,11 @@ def test_close_samples_part_by_their_gain(name, depth):
     assert close_gain(sigma, depth) == pytest.approx(gain, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["relu", "tanh", "gelu"])
-def test_far_samples_have_the_laws_of_all_degrees_in_many_dimensions(name):
-    kernel, off = tables(activations.get(name), [2])[2], []
+@pytest.mark.parametrize(
+    ("name", "depth"), [("relu", 2), ("tanh", 2), ("gelu", 2), ("sigmoid", 64)]
+)
+def test_far_samples_have_the_laws_of_all_degrees_in_many_dimensions(name, depth):
+    kernel, off = tables(activations.get(name), [depth])[depth], []
     for n in (64, 256, 1024):
         law, far = uniform(kernel, n=n, d=4 * n), far_samples(kernel, n=n, d=4 * n)
         off.append(abs(math.log(far.low / law.low)) + abs(math.log(far.largest / law.largest)))
@@ -87,11 +89,20 @@ def test_laws_hold_on_any_scale():
     """As of the distances between samples in deep networks of the ordered phase."""
     law, small = (
         spectrum([0.5 * s, 0.1 * s], [50, 3000], 100, rest=0.2 * s, spikes=[0.2])
-        for s in (1.0, 1e-250)
+        for s in (1.0, 1e-307)
     )
-    assert small.low == pytest.approx(1e-250 * law.low, rel=1e-12, abs=0)
-    assert small.high == pytest.approx(1e-250 * law.high, rel=1e-12, abs=0)
+    assert small.low == pytest.approx(1e-307 * law.low, rel=1e-12, abs=0)
+    assert small.high == pytest.approx(1e-307 * law.high, rel=1e-12, abs=0)
     assert small.spikes[0] == pytest.approx(20, rel=1e-12)
+
+
+def test_kappa_beyond_floats_is_missing():
+    place, sigmoid = (
+        RandomPlace(shape="uniform", parameter=0, n=20, d=50),
+        activations.get("sigmoid"),
+    )
+    [row] = measure(place, sigmoid, tables(sigmoid, [400]), seed=1)
+    assert row["kappa"] is row["kappa_error"] is None
 
 
 def test_the_map_is_right_at_random_places():
