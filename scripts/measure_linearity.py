@@ -48,7 +48,8 @@ def main(argv: cli.Argv = None) -> None:
             ((_, trained),) = descend(net, x, y.to(device), **how)
             chosen = x[:: max(1, len(x) // args.expansions)][: args.expansions]
             largest_weight = float(net.weights[-1].abs().max())  # of the last layer
-            names |= {"largest_weight": largest_weight, "parameters": net.parameters}
+            parameters = sum(weight.numel() for weight in net.weights)
+            names |= {"largest_weight": largest_weight, "parameters": parameters}
             names |= {"samples": len(chosen), "d": net.fan_ins[0], **trained}
             done = [names | radius for radius in linearity(net, chosen, **ball, seed=seed)]
             checkpoints.write(cell, done)

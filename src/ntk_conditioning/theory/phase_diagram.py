@@ -157,5 +157,5 @@ def laws(distances: Distances, c: float, *, n: int, d: int) -> dict[str, Any]:
     shape = "equicorrelated" if c else "uniform"
     ends = RandomPlace(shape=shape, parameter=c, n=n, d=d).law(distances)
     eigenvalues = {"lambda_max": ends.largest, "bulk_max": ends.high, "lambda_min": ends.low}
-    kappa = ends.kappa if ends.low > 0 else None
+    kappa = ends.largest / ends.low if ends.low > 0 else None
     return {"n": n, "d": d, "c": c, **eigenvalues, "kappa": kappa}

@@ -91,11 +91,6 @@ class Ends:
         """The largest eigenvalue."""
         return self.spikes[0] if self.spikes else self.high
 
-    @property
-    def kappa(self) -> float:
-        """The condition number, infinite where the bulk reaches 0."""
-        return self.largest / self.low if self.low > 0 else math.inf
-
 
 def spectrum(
     weights: ArrayLike, counts: ArrayLike, n: int, *, rest: float = 0, spikes: Sequence[float] = ()
@@ -180,7 +175,7 @@ def elliptical(distances: Distances, variances: ArrayLike, *, n: int, c: float =
     >>> from ntk_conditioning.kernels.interpolated_kernels import tables
     >>> from ntk_conditioning.networks import activations
     >>> relu = tables(activations.get("relu"), [2])[2]
-    >>> round(elliptical(relu, [1.0] * 200, n=100).kappa / uniform(relu, n=100, d=200).kappa, 2)
+    >>> round(elliptical(relu, [1.0] * 200, n=100).low / uniform(relu, n=100, d=200).low, 2)
     1.0
     """
     s = np.sort(np.asarray(variances, dtype=np.float64))[::-1]

@@ -44,11 +44,6 @@ class FeedforwardNet:
         """The widths m_1, ..., m_(L-1) of the hidden layers."""
         return tuple(weight.shape[0] for weight in self.weights[:-1])
 
-    @property
-    def parameters(self) -> int:
-        """The number of weights."""
-        return sum(weight.numel() for weight in self.weights)
-
     def scale(self, layer: int) -> float:
         """The factor 1/sqrt(m) before layer l = 1, ..., L."""
         return 1 / math.sqrt(self.fan_ins[layer - 1])
@@ -112,25 +107,19 @@ def outputs(net: FeedforwardNet, x: Tensor) -> Tensor:
     return layers(net, x)[1][-1].squeeze(1)
 
 
-def tangents(net: FeedforwardNet, x: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """Return, for ``x`` (n, d), c_(l-1) (n, ·) and df/dz_l (n, m_l) of all layers, and f (n,).
+def tangents(net: FeedforwardNet, x: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
+    """Return, for ``x`` (n, d), c_(l-1) (n, ·) and df/dz_l (n, m_l) of all layers, f (n,) and NTK.
 
-    The gradient of f at a sample in W_l is their outer product, times the layer's scale.
+    The gradient of f at a sample in W_l is their outer product, times the layer's scale, so the NTK
+    (n, n) is the sum over l of (C C^T)/m * (D D^T).
     """
     with torch.enable_grad():
         inputs, sums = layers(net, x.detach().requires_grad_())
         deltas = torch.autograd.grad(sums[-1].sum(), sums)
-    return [c.detach() for c in inputs], list(deltas), sums[-1].detach().squeeze(1)
-
-
-def kernel_of_tangents(
-    net: FeedforwardNet, inputs: Sequence[Tensor], deltas: Sequence[Tensor]
-) -> Tensor:
-    """Return the NTK (n, n) of `tangents`: the sum over l of (C C^T)/m * (D D^T)."""
-    total = inputs[0].new_zeros(len(inputs[0]), len(inputs[0]))
+    inputs, ntk = [c.detach() for c in inputs], x.new_zeros(len(x), len(x))
     for layer, (c, delta) in enumerate(zip(inputs, deltas, strict=True), start=1):
-        total += net.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
-    return total
+        ntk += net.scale(layer) ** 2 * (c @ c.T) * (delta @ delta.T)
+    return inputs, list(deltas), sums[-1].detach().squeeze(1), ntk
 
 
 def descend(
@@ -148,8 +137,8 @@ def descend(
     """
     trained = net.with_weights([weight.clone() for weight in net.weights])
     for number in range(max(steps) + 1):
-        inputs, deltas, f = tangents(trained, x)
-        error, ntk = f - y, kernel_of_tangents(trained, inputs, deltas)
+        inputs, deltas, f, ntk = tangents(trained, x)
+        error = f - y
         loss = float(error @ error) / 2
         if number == 0:
             first_ntk, first_loss = ntk, loss
