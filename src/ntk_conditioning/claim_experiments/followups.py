@@ -50,6 +50,8 @@ TABLE_1 = {
 MANY, SIZES = 512, (64, 1024)
 FEW, D, OUTPUTS, CLASSES = 8, 16, 5, 10
 
+relu_ntk = partial(infinite.ntk, activation="relu")
+
 
 def limits(setting: Setting) -> Measurements:
     """Measure gradient angles and kappa of ReLU networks of infinite width with 20,000 layers."""
@@ -113,17 +115,13 @@ def close_samples(setting: Setting) -> Measurements:
             for distance in DISTANCES:
                 angles = angles_of(2 * math.asin(distance / 2))
                 x = np.vstack([np.transpose([np.cos(angles), np.sin(angles)]) @ plane, others[2:]])
-                lows.append(_lambda_min(x, depth))
+                lows.append(np.linalg.eigvalsh(relu_ntk(x, depth=depth))[0])
             yield row(f"close_{kind}_exponent", exponent(DISTANCES, lows), n=len(x))
     for row, seed, distance in grid(n=OTHERS, d=16, seed=setting.seeds[:3], at=(1.0, 1e-1, 1e-3)):
         x = on_sphere(seed, OTHERS, 16)
         x[1] = at_angle(x[0], x[1], 2 * math.asin(distance / 2))
-        lows = [_lambda_min(x, depth) for depth in LAYERS]
+        lows = [np.linalg.eigvalsh(relu_ntk(x, depth=depth))[0] for depth in LAYERS]
         yield row("lambda_min_depth_exponent", exponent(np.array(LAYERS) + 1, lows))
-
-
-def _lambda_min(x: Array, depth: int) -> float:
-    return float(np.linalg.eigvalsh(infinite.ntk(x, depth=depth, activation="relu"))[0])
 
 
 def branches(setting: Setting) -> Measurements:
@@ -201,7 +199,7 @@ def effective_ranks(setting: Setting) -> Measurements:
     for row, d, seed in grid(activation="relu", depth=1, **keys):
         x = on_sphere(seed, MANY, d)
         # `infinite` has weights of variance 2 and no biases
-        kernel = (infinite.ntk(x, depth=1, activation="relu") + 1) / 2
+        kernel = (relu_ntk(x, depth=1) + 1) / 2
         whole, centred, gram = (
             np.trace(k) / np.linalg.norm(k, 2) for k in (kernel, kernel - c[0], x @ x.T)
         )
@@ -216,7 +214,7 @@ def participation(setting: Setting) -> Measurements:
     """
     for row, seed, d, depth in grid(seed=setting.seeds[:2], d=(4, 16, 64), depth=(0, 1, 4)):
         x = on_sphere(seed, 2 * SIZES[-1], d)
-        k = infinite.ntk(x[: SIZES[-1]], x, depth=depth, activation="relu") / (depth + 1)
+        k = relu_ntk(x[: SIZES[-1]], x, depth=depth) / (depth + 1)
         limit = 1 / np.mean(k[:, SIZES[-1] :] ** 2)
         ranks = [np.trace(k[:n, :n]) ** 2 / np.sum(k[:n, :n] ** 2) for n in SIZES]
         yield row("participation", ranks[-1], limit, activation="relu", n=SIZES[-1])

@@ -237,7 +237,7 @@ def lemma_4(setting: Setting) -> Measurements:
     rng = generator(setting.seeds[0], "init")
     for statement, d in (("lemma_4", None), ("lemma_4_long_inputs", 64)):
         for row, m in grid(width=COUNTS[:-1], d=d):
-            norms = _norms(rng, DRAWS // m, m, d or m)
+            norms = np.linalg.norm(rng.standard_normal((DRAWS // m, m, d or m)), 2, axis=(1, 2))
             above, allowed = np.mean(norms > 3 * math.sqrt(m)), 2 * math.exp(-m / 2)
             yield row(statement, above, allowed, n=len(norms))
 
@@ -246,16 +246,11 @@ def equation_28(setting: Setting) -> Measurements:
     """Measure how often |A| is above sqrt(m_a) + sqrt(m_b) + t, and its mean over those roots."""
     rng = generator(setting.seeds[0], "init")
     for draws, rows, columns in ((2000, 1, 1), (1000, 8, 64), (500, 64, 64), (100, 256, 256)):
-        norms, roots = _norms(rng, draws, rows, columns), math.sqrt(rows) + math.sqrt(columns)
+        norms = np.linalg.norm(rng.standard_normal((draws, rows, columns)), 2, axis=(1, 2))
+        roots = math.sqrt(rows) + math.sqrt(columns)
         for row, t in grid(width=rows, d=columns, n=draws, at=(1.5, 2.0, 2.5)):
             yield row("equation_28", np.mean(norms > roots + t), 2 * math.exp(-(t**2) / 2))
         yield row("equation_28_mean", norms.mean() / roots, at=None)
-
-
-def _norms(rng: np.random.Generator, draws: int, rows: int, columns: int) -> Array:
-    """Return the norms (draws,) of standard normal matrices."""
-    matrices = rng.standard_normal((draws, rows, columns))
-    return np.asarray(np.linalg.norm(matrices, ord=2, axis=(1, 2)))
 
 
 def lengths(setting: Setting) -> Measurements:
