@@ -81,4 +81,5 @@ def over_norms(x: Array) -> Draw:
 def unit_rows(x: Array) -> Array:
     """Return samples (n, d) over their norms; `ZeroRowError` if one is zero."""
     require_directions(x)
+    x = np.asarray(x, dtype=np.float64)
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))

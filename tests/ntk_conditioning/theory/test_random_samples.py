@@ -15,7 +15,7 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory.depth import close_gain, deep_rate, far_samples, phase
 from ntk_conditioning.theory.phase_diagram import RandomPlace, measure
 from ntk_conditioning.theory.random_matrix_predictions import harmonics, spectrum, uniform
-from ntk_conditioning.theory.sphere import SHAPES
+from ntk_conditioning.theory.sphere import SHAPES, over_norms
 
 SMOOTH = ["erf", "tanh", "gelu", "sigmoid", "softplus", "normalized_sigmoid"]
 
@@ -127,6 +127,11 @@ def test_the_map_is_right_at_random_places():
             assert row["kappa"] == pytest.approx(high / low, rel=1e-3)
             resolved += 1
     assert resolved > 28
+
+
+def test_samples_in_float32_have_the_distances_of_float64():
+    x = np.float32(3 + 0.01 * np.random.default_rng(0).standard_normal((9, 5)))
+    np.testing.assert_array_equal(over_norms(x).distances, over_norms(x.astype(float)).distances)
 
 
 LAWS = [*product(["equicorrelated", "two_clusters"], [0.3, 0.9, 1 - 1e-8]), ("uniform", 0)]
