@@ -5,6 +5,7 @@ their distribution, of real ones from the mean cosine, the number of samples, an
 what is orthogonal to the mean.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -74,8 +75,10 @@ class DataPlace:
         Raises `UserError` if there are fewer than two.
         """
         units = sphere.unit_rows(self.x)
-        mean, covariance = units.mean(axis=0), np.atleast_2d(np.cov(units, rowvar=False))
-        values = np.linalg.eigvalsh(covariance)[::-1]
+        mean = units.mean(axis=0)
+        z = (units - mean) / math.sqrt(len(units) - 1)
+        # of two matrices with the same eigenvalues the smaller
+        values = np.linalg.eigvalsh(z @ z.T if len(z) < z.shape[1] else z.T @ z)[::-1]
         variances = values[values > len(values) * np.finfo(np.float64).eps * values[0]]
         if len(variances) < 2:
             raise UserError(f"{self.dataset}: samples of norm 1 vary in one direction or none")

@@ -123,7 +123,7 @@ def spectrum(
         if below := _beyond(masses, sizes):
             low = beside(-below) - below
     above = ((n * c, min(n * c, LARGEST * unit) / unit) for c in spikes)
-    seen = [spike + unit * beside(size) for spike, size in above if size > last]
+    seen = [float(spike + unit * beside(size)) for spike, size in above if size > last]
     if low < ROUNDING * (weight.sum() + abs(rest)):
         low = 0.0
     return Ends(unit * low, unit * high, tuple(sorted(seen, reverse=True)))

@@ -13,7 +13,7 @@ from ntk_conditioning.kernels.interpolated_kernels import tables
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory.depth import close_gain, deep_rate, far_samples, phase
-from ntk_conditioning.theory.phase_diagram import RandomPlace, measure
+from ntk_conditioning.theory.phase_diagram import DataPlace, RandomPlace, measure
 from ntk_conditioning.theory.random_matrix_predictions import harmonics, spectrum, uniform
 from ntk_conditioning.theory.sphere import SHAPES, over_norms
 
@@ -132,6 +132,14 @@ def test_the_map_is_right_at_random_places():
 def test_samples_in_float32_have_the_distances_of_float64():
     x = np.float32(3 + 0.01 * np.random.default_rng(0).standard_normal((9, 5)))
     np.testing.assert_array_equal(over_norms(x).distances, over_norms(x.astype(float)).distances)
+
+
+def test_few_samples_of_many_features_have_the_law_of_their_span():
+    x, kernel = np.random.default_rng(0).random((8, 20)), tables(activations.get("relu"), [1])[1]
+    basis = np.linalg.qr(x.T)[0]
+    one, other = (DataPlace("x", samples, 8).law(kernel) for samples in (x, x @ basis))
+    assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=1e-9)
+    assert one.spikes == pytest.approx(other.spikes, rel=1e-9)
 
 
 LAWS = [*product(["equicorrelated", "two_clusters"], [0.3, 0.9, 1 - 1e-8]), ("uniform", 0)]
