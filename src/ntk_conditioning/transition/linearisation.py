@@ -56,6 +56,8 @@ class Expansion:
 
     def quadratic_term(self, change: Tensor) -> float:
         """Return 1/2 δ^T H(ξ) δ, the Lagrange remainder at a change δ (p,)."""
+        if not self._slope.requires_grad:  # f is linear in these weights
+            return 0.0
         return float(self.value(change) - self._at_start - self.gradient @ change)
 
     def quadratic_term_gradient(self, change: Tensor) -> Tensor:
@@ -65,7 +67,7 @@ class Expansion:
 
     def hessian_product(self, v: Tensor) -> Tensor:
         """Return H v (p,) at w_0."""
-        if not self._slope.requires_grad:  # f is linear in these weights
+        if not self._slope.requires_grad:
             return torch.zeros_like(v)
         # v as an argument of `grad` makes torch import sympy
         return torch.autograd.grad(self._slope @ v, self._at, retain_graph=True)[0]

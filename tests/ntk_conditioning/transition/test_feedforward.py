@@ -188,6 +188,8 @@ def test_a_silent_network_is_linear_and_neither_descends_nor_has_angles():
         norm, residual, eigenvector = hessian_norm(expansion)
         assert (norm, residual) == (0, 0)
         assert max(largest(expansion, 0.01, eigenvector).values()) < 1e-15
+    straight = Expansion(network("two_layer", "linear"), x[0], last_fixed=True)
+    assert set(largest(straight, 1.0, straight.gradient).values()) == {0.0}  # no rounding, either
     for steps in ([0], [1]):
         with pytest.raises(UserError, match="the NTK is 0 in step 0"):
             [*descend(silent, x, torch.ones(3, dtype=torch.float64), steps=steps)]
