@@ -15,7 +15,7 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.theory.depth import close_gain, deep_rate, far_samples, phase
 from ntk_conditioning.theory.phase_diagram import DataPlace, RandomPlace, measure
 from ntk_conditioning.theory.random_matrix_predictions import harmonics, spectrum, uniform
-from ntk_conditioning.theory.sphere import SHAPES, over_norms
+from ntk_conditioning.theory.sphere import SHAPES
 
 SMOOTH = ["erf", "tanh", "gelu", "sigmoid", "softplus", "normalized_sigmoid"]
 
@@ -75,18 +75,8 @@ def test_harmonics_are_counted_and_add_up(d):
         np.testing.assert_allclose(weights, [1, 1, 1 / 2, 1 / 6], rtol=0.01)
 
 
-def test_the_laws_of_a_linear_kernel_are_those_of_marchenko_and_pastur():
-    for n, d in ((100, 400), (100, 100), (400, 100)):
-        law = spectrum([1.0], [d], n)
-        assert law.high == pytest.approx((1 + math.sqrt(n / d)) ** 2)
-        assert law.low == pytest.approx(max(0.0, 1 - math.sqrt(n / d)) ** 2, abs=1e-9)
-        assert law.spikes == ()
-    # a spike within the bulk is none, and beyond it stands where theory says (Baik & Silverstein)
-    assert spectrum([0.9], [200.0], 100, rest=0.099, spikes=[0.001]).spikes == ()
-
-
 def test_laws_hold_on_any_scale():
-    """As of the distances between samples in deep networks of the ordered phase."""
+    """As of samples in deep networks of the ordered phase, whose kappa is beyond floats at last."""
     law, small = (
         spectrum([0.5 * s, 0.1 * s], [50, 3000], 100, rest=0.2 * s, spikes=[0.2])
         for s in (1.0, 1e-307)
@@ -94,14 +84,8 @@ def test_laws_hold_on_any_scale():
     assert small.low == pytest.approx(1e-307 * law.low, rel=1e-12, abs=0)
     assert small.high == pytest.approx(1e-307 * law.high, rel=1e-12, abs=0)
     assert small.spikes[0] == pytest.approx(20, rel=1e-12)
-
-
-def test_kappa_beyond_floats_is_missing():
-    place, sigmoid = (
-        RandomPlace(shape="uniform", parameter=0, n=20, d=50),
-        activations.get("sigmoid"),
-    )
-    [row] = measure(place, sigmoid, tables(sigmoid, [400]), seed=1)
+    place, sigma = RandomPlace(shape="uniform", parameter=0, n=20, d=50), activations.get("sigmoid")
+    [row] = measure(place, sigma, tables(sigma, [400]), seed=1)
     assert row["kappa"] is row["kappa_error"] is None
 
 
@@ -129,17 +113,14 @@ def test_the_map_is_right_at_random_places():
     assert resolved > 28
 
 
-def test_samples_in_float32_have_the_distances_of_float64():
-    x = np.float32(3 + 0.01 * np.random.default_rng(0).standard_normal((9, 5)))
-    np.testing.assert_array_equal(over_norms(x).distances, over_norms(x.astype(float)).distances)
-
-
-def test_few_samples_of_many_features_have_the_law_of_their_span():
+def test_data_have_the_place_of_their_span_in_any_precision():
     x, kernel = np.random.default_rng(0).random((8, 20)), tables(activations.get("relu"), [1])[1]
-    basis = np.linalg.qr(x.T)[0]
-    one, other = (DataPlace("x", samples, 8).law(kernel) for samples in (x, x @ basis))
-    assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=1e-9)
-    assert one.spikes == pytest.approx(other.spikes, rel=1e-9)
+    x = np.float32(x)
+    span = DataPlace("x", x.astype(float) @ np.linalg.qr(x.T.astype(float))[0], 8)
+    law, of_span = DataPlace("x", x, 8).law(kernel), span.law(kernel)
+    assert (law.low, *law.spikes) == pytest.approx((of_span.low, *of_span.spikes), rel=1e-9)
+    distances = DataPlace("x", x, 8).draw(1).distances
+    np.testing.assert_allclose(distances, span.draw(1).distances, atol=1e-15)
 
 
 LAWS = [*product(["equicorrelated", "two_clusters"], [0.3, 0.9, 1 - 1e-8]), ("uniform", 0)]
