@@ -152,7 +152,7 @@ def linearity(
             search = partial(largest_terms, radius=radius, directions=directions, generator=rng)
             terms = search(whole, eigenvector=vector)
             terms_fixed = search(fixed, eigenvector=vector_fixed)
-            bound, bound_fixed = _bounds(net, sample, radius)
+            bound, bound_fixed = bounds(net, sample, radius)
             values = {
                 "hessian_norm": norm,
                 "hessian_residual": residual,
@@ -168,10 +168,11 @@ def linearity(
     return rows
 
 
-def _bounds(net: FeedforwardNet, x: Tensor, radius: float) -> tuple[float | None, float | None]:
+def bounds(net: FeedforwardNet, x: Tensor, radius: float) -> tuple[float | None, float | None]:
     """Return Theorem 1's bound, of two-layer networks, and Theorem 4's, where neurons are linear.
 
-    Sub-models of a two-layer network are its neurons; none has a bound with kinks or skips.
+    Both at a sample ``x`` (d,). Sub-models of a two-layer network are its neurons; none has a bound
+    with kinks or skips.
     """
     if net.dense or net.activation.kinks:
         return None, None

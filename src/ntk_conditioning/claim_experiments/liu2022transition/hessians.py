@@ -6,7 +6,6 @@ sqrt(m). A quadratic term is what is left of it without its expansion to first o
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,8 +20,8 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import liu2022transition as theory
 from ntk_conditioning.transition.feedforward import FeedforwardNet, draw_network
-from ntk_conditioning.transition.gradients import gradient_products, lanczos, layer_angles
-from ntk_conditioning.transition.linearisation import Expansion, hessian_norm, largest_terms
+from ntk_conditioning.transition.gradients import gradient_products, lanczos
+from ntk_conditioning.transition.linearisation import Expansion, bounds, hessian_norm, largest_terms
 
 SMOOTH = ("tanh", "sigmoid", "softplus", "erf", "gelu")
 DRAWS = 20  # per seed, activation and kind of weights
@@ -36,7 +35,7 @@ WIDTHS = (32, 64, 128, 256)
 #: Of these the Hessian's norm has no factor of the largest weight, about sqrt(log m), as of tanh.
 MILD = ("softplus", "sigmoid")
 NEAR = 0.5  # radius in which the tangent planes of level sets are compared with the sets
-LANCZOS: Any = {"tol": 1e-2, "ncv": 10}
+rough_lanczos = partial(lanczos, tol=1e-2, ncv=10)
 Weights = Array | float
 
 
@@ -211,7 +210,7 @@ def _bend(neuron: Expansion, normal: Tensor) -> float:
     def above(distance: float) -> float:
         return float(neuron.value(tangent + distance * normal) - level)
 
-    _, vector = lanczos(lambda v: flat(neuron.hessian_product(flat(v))), normal, **LANCZOS)
+    _, vector = rough_lanczos(lambda v: flat(neuron.hessian_product(flat(v))), normal)
     tangent, level = NEAR * flat(vector), neuron.value(neuron.origin)
     return abs(float(brentq(above, -NEAR, NEAR)))
 
@@ -222,7 +221,7 @@ def _norm(expansion: Expansion, c: float = 0.0, n: Tensor | float = 0.0) -> floa
     def product(v: Tensor) -> Tensor:
         return expansion.hessian_product(v) - c * n * (n * v).sum()
 
-    return abs(lanczos(product, expansion.origin, **LANCZOS)[0])
+    return abs(rough_lanczos(product, expansion.origin)[0])
 
 
 def _network(kind: str, width: int, activation: str, seed: int) -> tuple[FeedforwardNet, Tensor]:
@@ -243,12 +242,9 @@ def theorem_4(setting: Setting) -> Measurements:
             expansion = Expansion(net, x, last_fixed=True)
             *_, vector = hessian_norm(expansion)
             search = partial(largest_terms, expansion, eigenvector=vector, directions=4)
-            squared = layer_angles(net, x[None])[-1]["gradient_max"]
-            beta = theory.slope_bounds(net.activation)[1] * squared
             for radius in (0.25, 4.0):
                 term = max(search(radius, generator=generator(seed, "batch")).values())
-                weight = float(net.weights[-1].abs().max())
-                ratio = term / (weight * theory.assembly_bound(beta, radius, math.sqrt(width)))
+                ratio = term / (bounds(net, x, radius)[1] or math.nan)
                 yield row(f"theorem_4_printed_{kind}", ratio * radius, at=radius)
                 yield row(f"theorem_4_{kind}", ratio, at=radius)
 
