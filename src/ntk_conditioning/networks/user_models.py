@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
@@ -87,7 +88,7 @@ def make_user_network(
     The function gets a `torch.Generator` that is seeded from ``rng``; if it uses torch's global
     generator instead, this has no effect outside.
 
-    Raises `OwnNetworkError` if the function fails or returns no module.
+    Raises `OwnNetworkError` if the function fails, or returns no module or one of lazy layers.
     """
     shape, sigma = _shape(d, image), Elementwise(activation)
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
@@ -102,6 +103,8 @@ def make_user_network(
             raise model.error(f"{problem}: {described(error, model.file)}") from error
     if not isinstance(module, nn.Module):
         raise model.error(f"returns a {type(module).__name__}, and not a torch.nn.Module")
+    if any(map(is_lazy, module.parameters())):
+        raise model.error("returns a module with lazy layers; give them their number of inputs")
     return OwnNetwork(module.to(dtype))
 
 
@@ -112,7 +115,8 @@ def require_trainable(model: UserModel, **size: Any) -> None:
 
     Raises `OwnNetworkError` if the function fails, its module has no weights to train or some that
     are not finite, weights do not follow ``generator``, or outputs are not (n, outputs) for n
-    samples, or are drawn anew in each call, as dropout makes them.
+    samples, have no gradient, or are drawn anew in each call, as dropout makes them; or if the
+    module changes its input.
     """
     first, again, other = (
         make_user_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)
@@ -143,11 +147,12 @@ def require_trainable(model: UserModel, **size: Any) -> None:
 
 
 def _outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> Tensor:
-    """Return the outputs for n normal samples; raise `OwnNetworkError` unless (n, outputs)."""
+    """Return the outputs for n normal samples; raise `OwnNetworkError` unless they can be used."""
     shape, outputs = _shape(size["d"], size["image"]), size["outputs"]
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, *shape))).float()
+    given = x.clone()
     try:
-        f = network(x)[0]
+        f: Any = network(x)[0]
     except Exception as error:
         problem = f"gives a network that fails on {n} samples of shape {shape}"
         raise model.error(f"{problem}: {described(error, model.file)}") from error
@@ -157,6 +162,10 @@ def _outputs(model: UserModel, network: OwnNetwork, n: int, **size: Any) -> Tens
             f"gives a network whose outputs for {n} samples are {actual}; with "
             f"outputs={outputs} they must be a tensor ({n}, {outputs})"
         )
+    if not f.requires_grad:
+        raise model.error("gives a network whose outputs have no gradient: do not detach them")
+    if not torch.equal(x, given):
+        raise model.error("gives a network that changes its input in place: let it make a new one")
     return torch.as_tensor(f)
 
 
@@ -168,21 +177,24 @@ def measure_sizes(model: UserModel, **size: Any) -> Sizes:
     """
     rng = np.random.default_rng(0)
     network = make_user_network(model, rng, **size, dtype=torch.float32).eval()
-    layers: list[tuple[int, int]] = []  # multiply-adds and units
+    products = units = 0
 
     def count(module: nn.Module, _: Any, output: Any) -> None:
-        out = output[0] if isinstance(output, tuple) else output
+        nonlocal products, units
+        out = output[0] if isinstance(output, tuple | list) else output
+        if not isinstance(out, Tensor) or out.ndim < 2:
+            return
         positions = out.numel() // out.shape[1 if hasattr(module, "kernel_size") else -1]
-        weights = sum(w.numel() for w in module.parameters(recurse=False) if w.ndim > 1)
-        is_leaf = not any(True for _ in module.children())
-        layers.append((weights * positions, out.numel() if is_leaf else 0))
+        products += positions * sum(
+            w.numel() for w in module.parameters(recurse=False) if w.ndim > 1
+        )
+        units += 0 if [*module.children()] else out.numel()
 
     for module in network.body.modules():
-        module.register_forward_hook(count)
-    with torch.no_grad():
-        network(torch.zeros(1, *_shape(size["d"], size["image"])))
+        if not isinstance(module, torch.jit.ScriptModule):  # it takes no hooks
+            module.register_forward_hook(count)
+    _outputs(model, network, 1, **size)
     weights = sum(parameter.numel() for parameter in network.parameters())
-    products, units = map(sum, zip(*layers, strict=True))
     return Sizes(weights, max(weights, products), units)
 
 

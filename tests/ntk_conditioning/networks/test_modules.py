@@ -185,13 +185,14 @@ def build(*, depth, width, activation, shape, outputs, generator):
 
 
 def tried(folder, text):
-    """Check the network that a file builds, or one that returns what the text says."""
+    """Check the network that a file builds, or that the text returns, and measure its sizes."""
     path = folder / "mine.py"
     path.write_text(text if "def " in text else BUILD + text)
     size = {"d": 64, "image": None, "depth": 2, "width": 8, "outputs": 3}
-    user_models.require_trainable(
-        user_models.load(path, "build"), **size, activation=activations.get("relu")
-    )
+    size["activation"] = activations.get("relu")
+    model = user_models.load(path, "build")
+    user_models.require_trainable(model, **size)
+    return user_models.measure_sizes(model, **size)
 
 
 FAILS = "build() gives a network that fails on {} samples of shape (64,): RuntimeError"
@@ -202,6 +203,7 @@ MISTAKES = {
     "raise ValueError('a\\nb') # def ": "line 1: ValueError: a b",
     "nn.Linear(shape, 1)": "build() fails at depth 2, width 8, shape (64,): line 9: TypeError: ",
     "1": "build() returns a int, and not a torch.nn.Module",
+    "nn.LazyLinear(3)": "build() returns a module with lazy layers; give them their number of inp",
     "nn.Flatten()": "build() returns a module without weights to train",
     "nn.Linear(shape[0], outputs)": "build() gives other weights each time: draw all from",
     "nn.Sequential(nn.Conv2d(1, 1, 3), network)": "build() gives other weights each time",
@@ -212,6 +214,10 @@ MISTAKES = {
     ),
     "nn.Sequential(nn.Unflatten(1, (2, 32)), network)": FAILS.format(2),
     "nn.Sequential(nn.Flatten(0), nn.Unflatten(0, (2, 64)), network)": FAILS.format(3),
+    "network.register_forward_hook(lambda layer, x, f: f.detach()) and network": (
+        "build() gives a network whose outputs have no gradient: do not detach them"
+    ),
+    "nn.Sequential(nn.ReLU(inplace=True), network)": "build() gives a network that changes its in",
     "network.apply(lambda m: m.weight.data.log_())": "build() draws weights that are not finite: w",
     "nn.Sequential(network, nn.Dropout())": "build() gives a network whose outputs differ from one",
 }
@@ -230,6 +236,13 @@ def test_torchs_usual_initialisation_can_be_kept(tmp_path):
     state = torch.random.get_rng_state()
     tried(tmp_path, "torch.manual_seed(generator.initial_seed()) and nn.Linear(64, 3)")
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_layers_may_return_lists(tmp_path):
+    inner = "network.register_forward_hook(lambda layer, x, f: [f])"
+    outer = "outer.register_forward_hook(lambda layer, x, f: f[0])"
+    sizes = tried(tmp_path, f"({inner}, outer := nn.Sequential(network), {outer}) and outer")
+    assert (sizes.weights, sizes.products, sizes.units) == (64 * 3 + 3, 64 * 3 + 3, 3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
