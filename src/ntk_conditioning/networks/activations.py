@@ -184,8 +184,9 @@ def normalized(activation: Activation) -> Activation:
 
     This is section 2 of agarwal2021deep; μ and s come from quadrature.
 
-    Raises `ActivationError` if σ is constant.
+    Raises `ActivationError` if σ is constant or has another derivative.
     """
+    activation.require_derivative()
     mean = activation.expectation(np.asarray)
     scale = math.sqrt(activation.expectation(lambda values: (values - mean) ** 2))
     if scale <= 1e-12 * abs(mean):
@@ -252,9 +253,15 @@ def load_plugin(path: str | Path) -> None:
     key = Path(path).resolve()
     if key in _PLUGINS:
         return
-    before = names()
-    run_file(path)
-    if names() == before:
+    before = _REGISTRY.copy()
+    try:
+        run_file(path)
+    except UserError:  # or the names were taken when the file is mended
+        _REGISTRY.clear()
+        _REGISTRY.update(before)
+        get.cache_clear()
+        raise
+    if names() == tuple(before):
         raise ActivationError(f"{path}: registers no activation; call register(Activation(...))")
     _PLUGINS.add(key)
 

@@ -143,6 +143,9 @@ def test_functions_that_do_not_compute_are_named(function, derivative, message):
     sigma = Activation("mine", function, derivative)
     with pytest.raises(ActivationError, match=f"mine: .*{message}"):
         _ = sigma.gain, activations.normalized(sigma)
+    if "derivative" in message:
+        with pytest.raises(ActivationError, match=message):
+            activations.normalized(sigma)
 
 
 def bent(at, *, curvature):
@@ -180,8 +183,12 @@ register(Activation("cube", function=lambda z: z**3, derivative=lambda z: 3 * z*
 
 
 @pytest.mark.usefixtures("activation_registry")
-def test_a_plugin_registers_once(tmp_path):
+def test_a_plugin_registers_once_and_not_by_halves(tmp_path):
     path = tmp_path / "my_activations.py"
+    path.write_text(f"{PLUGIN}\n1 / 0")
+    with pytest.raises(activations.UserError, match="line 5: ZeroDivisionError"):
+        activations.load_plugin(path)
+    assert not activations.is_known("cube")
     path.write_text(PLUGIN)
     activations.load_plugin(path)
     activations.load_plugin(str(path))
