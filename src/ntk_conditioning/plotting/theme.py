@@ -57,8 +57,9 @@ def save_figure(figure: Figure, *, pdf: str | Path, png: str | Path) -> Any:
     with atomic(Path(png)) as temporary:
         figure.savefig(temporary, format="png", metadata={"Software": None})
     figure.set_layout_engine("none")  # what has been laid out is not laid out once more
+    nothing = dict.fromkeys(("CreationDate", "Creator", "Producer"))
     with atomic(Path(pdf)) as temporary:
-        figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
+        figure.savefig(temporary, format="pdf", metadata=nothing)
     plt.close(figure)
     shown: Any = display.Image
     return shown(filename=png)
