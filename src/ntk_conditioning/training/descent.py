@@ -62,8 +62,9 @@ class Descent:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing of `BEYOND_PLAIN` is set."""
-        return all(getattr(self, name) == getattr(Descent, name) for name in BEYOND_PLAIN)
+        """Whether nothing of `BEYOND_PLAIN` changes a step."""
+        changed = self.weight_decay or self.decay_at or self.mixed_precision
+        return not changed and self.augmentation == "none"
 
 
 def measured_epochs(evaluated: Sequence[int], points: int) -> list[int]:

@@ -17,8 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.mlp import activate, product
 from ntk_conditioning.networks.modules import MlpModule
+from ntk_conditioning.training.descent import BEYOND_PLAIN
 from ntk_conditioning.training.steps import Group
 from ntk_conditioning.training.trainer import Training
 
@@ -27,6 +29,8 @@ class Ensemble(Training):
     """Networks of `networks.mlp`, as `make_network` makes them; arguments are a `Training`'s.
 
     ``together`` says whether the products of all members are computed together.
+
+    Raises `UserError` if the descent is not plain.
     """
 
     def __init__(self, *given: Any, together: bool = False, **options: Any) -> None:
@@ -35,6 +39,8 @@ class Ensemble(Training):
         self._began: Group | None = None
         self._recorded: Callable[[Mapping[int, Tensor]], None] | None = None
         super().__init__(*given, **options)
+        if not self.descent.plain:
+            raise UserError(f"an Ensemble has no {', '.join(BEYOND_PLAIN)}; use a Training")
         self._replays = together and self._like.is_cuda
 
     def _begin(self, numbers: Sequence[int]) -> list[Any]:

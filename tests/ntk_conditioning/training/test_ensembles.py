@@ -11,6 +11,7 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector
 from torch.optim.lr_scheduler import MultiStepLR
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.user_models import OwnNetwork
@@ -130,6 +131,12 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
             last = {key: values[-1, number] for key, values in trained.metrics.items()}
             assert last[f"{name}_loss"] == pytest.approx(expected, abs=0, rel=1e-12)
             assert last[f"{name}_accuracy"] == pytest.approx(right, abs=0, rel=1e-15)
+
+
+@pytest.mark.parametrize("more", [{"weight_decay": 0.1}, {"decay_at": [1]}])
+def test_steps_by_hand_refuse_what_they_do_not_do(more):
+    with pytest.raises(UserError, match="an Ensemble has no weight_decay, decay_at"):
+        mlps(**more)
 
 
 @pytest.mark.parametrize("together", [False, True])
