@@ -26,7 +26,7 @@ PIECE, LEAST_PIECES = (128, 1024), 4
 
 _LOCK = Lock()
 _INSIDE: list[bool] = []  # for each block of `full_precision` that runs, whether it allows TF32
-_SETTINGS: list[Callable[..., None]] = []  # what sets the precision, and what restores it
+_SETTERS: list[Callable[[bool | None], None]] = []  # the caller's, while a block runs
 
 
 @contextmanager
@@ -38,50 +38,40 @@ def full_precision(*, tf32: bool = False) -> Iterator[None]:
     """
     with _LOCK:
         if not _INSIDE:
-            _SETTINGS[:] = _interface()
+            _SETTERS[:] = [_setter()]
         _INSIDE.append(tf32)
-        _SETTINGS[0](all(_INSIDE))
+        _SETTERS[0](all(_INSIDE))
     try:
         yield
     finally:
         with _LOCK:
             _INSIDE.remove(tf32)
-            keep, restore = _SETTINGS
-            if _INSIDE:
-                keep(all(_INSIDE))
-            else:
-                restore()
+            _SETTERS[0](all(_INSIDE) if _INSIDE else None)
 
 
-def _interface() -> tuple[Callable[[bool], None], Callable[[], None]]:
-    """Return a function that sets the precision, with or without TF32, and one that undoes it."""
+def _setter() -> Callable[[bool | None], None]:
+    """Return a function that allows TF32 or not, or for None restores what the caller allowed."""
     settings: Any = torch.backends
     gpu, cpu, cudnn = settings.cuda.matmul, settings.mkldnn.matmul, settings.cudnn
     try:
         allowed, convolutions = torch.get_float32_matmul_precision(), cudnn.allow_tf32
     except RuntimeError:  # the caller used the newer settings, which torch does not let one mix
-        parts = gpu, cudnn.conv, cudnn.rnn, cpu
-        before = [part.fp32_precision for part in parts]
+        before = {part: part.fp32_precision for part in (gpu, cudnn.conv, cudnn.rnn, cpu)}
 
-        def keep_newer(tf32: bool) -> None:
-            for part in parts:
-                part.fp32_precision = "tf32" if tf32 and part is not cpu else "ieee"
+        def set_newer(tf32: bool | None) -> None:
+            for part, precision in before.items():
+                kept = "tf32" if tf32 and part is not cpu else "ieee"
+                part.fp32_precision = precision if tf32 is None else kept
 
-        def restore_newer() -> None:
-            for part, precision in zip(parts, before, strict=True):
-                part.fp32_precision = precision
+        return set_newer
 
-        return keep_newer, restore_newer
+    def set_older(tf32: bool | None) -> None:
+        torch.set_float32_matmul_precision(allowed if tf32 is None else "highest")
+        cudnn.allow_tf32 = convolutions if tf32 is None else tf32
+        if tf32:
+            gpu.allow_tf32 = True
 
-    def keep(tf32: bool) -> None:
-        torch.set_float32_matmul_precision("highest")
-        gpu.allow_tf32 = cudnn.allow_tf32 = tf32
-
-    def restore() -> None:
-        torch.set_float32_matmul_precision(allowed)
-        cudnn.allow_tf32 = convolutions
-
-    return keep, restore
+    return set_older
 
 
 def tile_shape(device: torch.device) -> tuple[int, int]:
