@@ -87,14 +87,13 @@ class Steps:
         for number in numbers:
             network = self._make(generator(self.members[number].seed, "init")).to(self._like.device)
             network.train()  # as after an evaluation, also where training goes on
-            all_tensors = network.state_dict() | dict(
-                network.named_buffers()
-            )  # also not persistent
-            tensors = {f"network.{name}": tensor for name, tensor in all_tensors.items()}
             momentum: dict[Tensor, Tensor] = {}
             if self.descent.momentum:
                 momentum = {p: torch.zeros_like(p) for p in network.parameters()}
-                tensors |= {f"momentum.{n}": momentum[p] for n, p in network.named_parameters()}
+            tensors = network.state_dict(prefix="network.")
+            tensors |= dict(network.named_buffers("network"))  # also those that are not persistent
+            named = network.named_parameters("momentum")
+            tensors |= {name: momentum[p] for name, p in named if p in momentum}
             views = {name: tensor[None] for name, tensor in tensors.items()}
             groups.append(_Trained([number], views, network, network.rate_groups(), momentum))
         return groups
@@ -123,14 +122,12 @@ class Steps:
 
     def _descend(self, group: _Trained, rows: Mapping[int, Any], *, last: bool) -> None:
         (number,) = group.numbers
-        member = self.members[number]
-        chosen, moves = rows[member.seed], None
+        seed, rate = self.members[number]
+        chosen, moves = rows[seed], None
         if self.descent.augmentation != "none":
             chosen, moves = chosen
-        x, y = self._gather(group, self._train, {member.seed: chosen})
-        if moves is not None:
-            x = crop_flip(x, moves)
-        f, _ = self._output(group, x)
+        x, y = self._gather(group, self._train, {seed: chosen})
+        f, _ = self._output(group, x if moves is None else crop_flip(x, moves))
         self._watch_step(group, f.detach(), y)
         gradient = self._loss.gradient(f.detach(), y) / len(y)
         # the gradient as an argument makes torch import sympy
@@ -140,25 +137,19 @@ class Steps:
             squares = [gradient.square().sum(dtype=torch.float64) for gradient in gradients]
             norm = torch.stack(squares).sum().sqrt().item()
             self.metrics["gradient_norm"][self.epoch, number] = norm
-        self._step(group, member.rate)
+        self._step(group, rate)
 
     @torch.no_grad()
     def _step(self, group: _Trained, rate: float) -> None:
         decays = sum(epoch < self.epoch for epoch in self.descent.decay_at)
+        rate *= float(self.descent.decay_factor**decays)
+        rule: dict[str, Any] = {"dampening": 0.0, "nesterov": False, "maximize": False}
+        rule |= {"momentum": self.descent.momentum, "weight_decay": self.descent.weight_decay}
         for factor, parameters in group.parameters.items():
             gradients = {p: p.grad for p in parameters if p.grad is not None}
-            sgd(
-                [*gradients],
-                [*gradients.values()],
-                [group.momentum.get(parameter) for parameter in gradients],
-                lr=factor * rate * float(self.descent.decay_factor**decays),
-                momentum=self.descent.momentum,
-                weight_decay=self.descent.weight_decay,
-                dampening=0.0,
-                nesterov=False,
-                maximize=False,
-                foreach=True,
-            )
+            velocities = [group.momentum.get(p) for p in gradients]
+            given = [*gradients], [*gradients.values()], velocities
+            sgd(*given, lr=factor * rate, foreach=True, **rule)
             for parameter in gradients:
                 parameter.grad = None
 
