@@ -11,8 +11,7 @@ from matplotlib.lines import Line2D
 
 from ntk_conditioning.advice.recommendations import Advice
 from ntk_conditioning.networks.activations import NORMALIZED
-from ntk_conditioning.plotting.axes import DEPTH, KAPPA, plain_log
-from ntk_conditioning.plotting.lines import curves, samples
+from ntk_conditioning.plotting import DEPTH, KAPPA, curves, plain_log, samples
 from ntk_conditioning.plotting.theme import NOTE, use_theme
 from ntk_conditioning.training.preconditioning import KERNEL
 
