@@ -120,22 +120,18 @@ def label(column: str, value: Any) -> str:
     >>> label("activation", "normalized_leaky_relu-0.2")
     'normalised leaky ReLU (0.2)'
     """
-    if column == "depth":
-        return f"$L$ = {value}"
-    if column == "width":
-        return f"width {value}"
-    if column == "experiment":
-        return EXPERIMENTS.get(value, str(value).replace("_", " "))
-    prefix = "normalised " if column == "activation" and value.startswith(_NORMALIZED) else ""
-    name, slope = _base(column, value), ""
-    if column == "activation":
-        name, _, slope = name.partition("-")
-    known, text = LOOKS.get(column, {}), str(name).replace("_", " ")
-    if name in known:
-        text = known[name].label
-    elif column == "dataset":
-        text = json.loads(os.environ.get(TITLES, "{}")).get(name, text)
-    return f"{prefix}{text} ({slope})" if slope else f"{prefix}{text}"
+    if column in ("depth", "width"):
+        return f"$L$ = {value}" if column == "depth" else f"width {value}"
+    known, base = LOOKS.get(column, {}), str(_base(column, value))
+    family, _, parameter = base.partition("-")
+    if base in known:
+        text = known[base].label
+    elif column == "activation" and family in known:
+        text = f"{known[family].label} ({parameter})"
+    else:
+        titles = {"dataset": json.loads(os.environ.get(TITLES, "{}")), "experiment": EXPERIMENTS}
+        text = titles.get(column, {}).get(base, base.replace("_", " "))
+    return text if base == str(value) else f"normalised {text}"
 
 
 def colors(column: str, values: Iterable[Any]) -> dict[Any, str]:

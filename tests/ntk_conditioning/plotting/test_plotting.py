@@ -119,8 +119,8 @@ def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
     monkeypatch.setenv(looks.TITLES, '{"wine": "Chemistry of 178 wines", "digits": "Numbers"}')
     names = [plotting.label("dataset", name) for name in ("wine", "digits", "my_data")]
     assert names == ["Chemistry of 178 wines", "Digits", "my data"]
-    names = [plotting.label("activation", name) for name in ("swish_2", "normrelu--1")]
-    assert names == ["swish 2", "NormReLU (-1)"]
+    names = [plotting.label("activation", name) for name in ("swish_2", "normrelu--1", "a-b")]
+    assert names == ["swish 2", "NormReLU (-1)", "a-b"]
     for column, name, other in (("activation", "tanh", "swish"), ("dataset", "wine", "digits")):
         alone, among = looks.colors(column, [name]), looks.colors(column, [other, name])
         assert alone[name] == among[name] != among[other]
