@@ -90,9 +90,8 @@ def make_user_network(
 
     Raises `OwnNetworkError` if the function fails, or returns no module or one of lazy layers.
     """
-    shape, sigma = _shape(d, image), Elementwise(activation)
-    generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
-    given = (depth, width, sigma, shape, outputs, generator)
+    shape, generator = _shape(d, image), torch.Generator().manual_seed(int(rng.integers(2**63)))
+    given = depth, width, Elementwise(activation), shape, outputs, generator
     with torch.random.fork_rng(devices=[]):
         # a random global seed, so that networks that depend on it are seen not to be reproducible
         torch.manual_seed(np.random.SeedSequence().generate_state(1).item())
@@ -134,12 +133,11 @@ def require_trainable(model: UserModel, **size: Any) -> None:
         )
     if _equal(first, other):
         raise model.error("gives the same weights for every seed: draw them from generator")
-    drawn = torch.get_rng_state()
-    calls = ((first, 2), (again, 2), (other, 3))
+    before, calls = torch.get_rng_state(), ((first, 2), (again, 2), (other, 3))
     one, same, _ = (_outputs(model, network, n, **size) for network, n in calls)
-    # a few units may be dropped alike by chance
     alike = torch.allclose(one, same, rtol=0, atol=0, equal_nan=True)
-    if not alike or not torch.equal(torch.get_rng_state(), drawn):
+    # a few units may be dropped alike by chance
+    if not alike or not torch.equal(torch.get_rng_state(), before):
         raise model.error(
             "gives a network whose outputs differ from one call to the next, as with dropout; a "
             "training could not go on after a stop: remove it"
