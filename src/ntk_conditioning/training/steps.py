@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.optim.sgd import sgd  # of torch.optim.SGD, the first use takes a second
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.modules import Network, freeze_statistics
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent
@@ -58,6 +59,17 @@ class _Trained(Group):
     momentum: Mapping[Tensor, Tensor]
 
 
+def require_usable(parts: Mapping[int, Split], classes: int) -> None:
+    """Raise `UserError` unless all seeds have as many samples, with labels of these classes."""
+    if len({part.x.shape for part in parts.values()}) > 1:
+        raise UserError(
+            f"seeds have samples of shapes {[tuple(p.x.shape) for p in parts.values()]}"
+        )
+    for _, y in parts.values():
+        if y.dtype != torch.int64 or ((y < 0) | (y >= classes)).any():
+            raise UserError(f"labels are not int64 from 0 to {classes - 1}, the last class")
+
+
 class Steps:
     """Networks that ``make`` makes of a generator; see `trainer.Training`, which counts epochs."""
 
@@ -71,6 +83,7 @@ class Steps:
         descent: Descent,
     ) -> None:
         self.members, self.descent, self.epoch = tuple(members), descent, 0
+        require_usable(train, len(loss.codes))
         self._make, self._loss, self._train = make, loss, train
         self._like = next(iter(train.values())).x
         self._n = len(self._like)

@@ -21,7 +21,7 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.training.descent import Descent, measured_epochs
 from ntk_conditioning.training.kernels_along import ALONG, kernel_numbers, module_kernel, sharpness
 from ntk_conditioning.training.losses import Loss
-from ntk_conditioning.training.steps import Group, Steps
+from ntk_conditioning.training.steps import Group, Steps, require_usable
 from ntk_conditioning.training.steps import NetworkSpec as NetworkSpec
 from ntk_conditioning.training.steps import Split as Split
 
@@ -61,6 +61,8 @@ class Training(Steps):
             any step, is not finite or exceeds the limit of `GROWTH`, or if its outputs become the
             same for all samples. With running statistics or in mixed precision only the losses of
             steps count, and what is not finite.
+
+    Raises `UserError` if seeds have unequal numbers of samples, or labels that are no classes.
     """
 
     METRICS = (
@@ -80,6 +82,7 @@ class Training(Steps):
         along: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(make, loss, members, train, descent=descent)
+        require_usable(test or {}, len(loss.codes))
         self._test = test
         self.block_size = min(self._n, along[0]) if along else 0
         self.measured = measured_epochs(descent.evaluated, along[1]) if along else []

@@ -17,6 +17,7 @@ from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.user_models import OwnNetwork
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.training import mlp_ensemble, trainer
+from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.steps import PADDING as P
@@ -137,6 +138,24 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
 def test_steps_by_hand_refuse_what_they_do_not_do(more):
     with pytest.raises(UserError, match="an Ensemble has no weight_decay, decay_at"):
         mlps(**more)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (torch.tensor([-1, 1, 1]), "from 0 to 2"),  # a code's number from the end
+        (torch.tensor([0, 3, 1]), "from 0 to 2"),
+        (torch.tensor([0, 1, 1], dtype=torch.uint8), "int64"),  # a mask of codes
+        (torch.tensor([0, 1]), "shapes"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(y, message):
+    x = torch.ones(3, 4, dtype=torch.float64)
+    parts = {1: trainer.Split(x, torch.tensor([0, 1, 2])), 5: trainer.Split(x[: len(y)], y)}
+    loss = make_loss("square", outputs="scalar", classes=3, dtype=x.dtype)
+    for train, test in ((parts, None), ({1: parts[1]}, parts)):
+        with pytest.raises(UserError, match=message):
+            trainer.Training(network("fc"), loss, [], train, test, descent=Descent(epochs=1))
 
 
 @pytest.mark.parametrize("together", [False, True])
