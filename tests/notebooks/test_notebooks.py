@@ -73,6 +73,9 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
         assert cell["metadata"] == ({"tags": ["parameters"]} if name == "parameters" else {})
         if cell["cell_type"] == "code":
             assert (cell["outputs"], cell["execution_count"]) == ([], None)
+    source = "".join(line for cell in cells.values() for line in cell["source"])
+    # or curves have those of the order of rows, and the legend others
+    assert 'by="style"' not in source or "looks.dashes(" in source
     defaults: dict[str, Any] = {}
     exec("".join(cells["parameters"]["source"]), {}, defaults)
     words = figures.notebook_parameters(run_of({}), figure)
