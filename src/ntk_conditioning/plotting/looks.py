@@ -219,7 +219,7 @@ def _base(column: str, value: Any) -> Any:
 
 def _chosen(column: str, values: list[str], part: str, spare: tuple[str, ...]) -> dict[str, str]:
     known, chosen = LOOKS.get(column, {}), dict[str, str]()
-    for name in dict.fromkeys(_base(column, value) for value in values):
+    for name in sorted({_base(column, value) for value in values}):  # whatever their order
         # a spare one by its name and not by its place, so that it is the same in every figure
         start = zlib.crc32(name.encode()) % len(spare)
         turned = spare[start:] + spare[:start]

@@ -128,6 +128,7 @@ def test_names_are_spelled_out_and_colors_depend_on_the_name_alone(monkeypatch):
     colors = looks.colors("dataset", [*CATALOGUE, *unknown[:6]])
     assert len(set(colors.values())) == len(CATALOGUE) + 6
     assert list(looks.colors("dataset", unknown)) == unknown
+    assert looks.colors("dataset", unknown) == looks.colors("dataset", unknown[::-1])
 
 
 def test_curves_are_told_apart_without_colors():
