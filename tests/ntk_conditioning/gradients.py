@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
@@ -27,7 +26,7 @@ def network(d=10, *, depth=2, width=16, activation="relu", seed=1, **options):
 def deep_network(name, depth, width, *, activation="relu", image=(8, 8, 3), outputs=10, seed=0):
     """Return a network of torch's modules by its name, in float64."""
     sizes = {"d": math.prod(image), "image": image, "depth": depth, "width": width}
-    options = {"activation": activations.get(activation), "outputs": outputs}
+    options = {"activation": activation, "outputs": outputs}
     rng = np.random.default_rng(seed)
     return make_network(name, rng, **sizes, **options, dtype=torch.float64)
 

@@ -77,8 +77,12 @@ def size_problem(name: str, *, depth: int = 2, width: int = HEADS) -> str | None
 
     >>> size_problem("resnet", depth=1), size_problem("vit", width=10)
     ('resnet has an even number of layers', 'vit has 4 heads, which share its width evenly')
+    >>> size_problem("mlp", depth=-1)
+    'mlp has a depth of 0 or more, and a width of 1 or more'
     """
     family = kind_of(name).family
+    if width < 1 or depth < 0:
+        return f"{name} has a depth of 0 or more, and a width of 1 or more"
     if family == "resnet" and (depth < 2 or depth % 2):
         return f"{name} has an even number of layers"
     if family not in ("mlp", "own", "resnet") and depth < 1:

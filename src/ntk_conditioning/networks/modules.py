@@ -22,6 +22,7 @@ from torch.nn.utils import skip_init
 from torch.optim.swa_utils import update_bn
 
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.networks.architectures import (
     HEADS,
@@ -100,7 +101,7 @@ def make_network(
     image: tuple[int, int, int] | None = None,
     depth: int,
     width: int,
-    activation: Activation,
+    activation: Activation | str,
     outputs: int,
     dtype: torch.dtype,
 ) -> Network:
@@ -108,7 +109,7 @@ def make_network(
 
     It takes samples (n, d) of ``dtype``, or images (n, colours, height, width) if it needs them;
     ``image`` is their height, width and colours. For depth and width see the module's docstring;
-    ``rng`` is a NumPy generator, from which all weights are drawn.
+    ``activation`` may be a name; ``rng`` is a NumPy generator, from which all weights are drawn.
 
     Raises `UserError` for an unknown name or a size that it cannot have, and `ValueError` if
     ``image`` is missing.
@@ -120,7 +121,8 @@ def make_network(
     model = MODELS[name]
     if model.needs_images and image is None:
         raise ValueError(f"{name} needs the shape of an image")
-    builder = _Builder(model, rng, activation, dtype, d, image or (1, 1, d), depth, width, outputs)
+    sigma, shape = activations.get(activation), image or (1, 1, d)
+    builder = _Builder(model, rng, sigma, dtype, d, shape, depth, width, outputs)
     build: Callable[[], Network] = getattr(builder, model.family)
     return build()
 

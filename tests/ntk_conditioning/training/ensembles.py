@@ -4,7 +4,6 @@ import numpy as np
 import torch
 from torch.func import functional_call, jacrev
 
-from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
@@ -44,7 +43,7 @@ def networks(name, *, image, activation, outputs=3, dtype=torch.float64, **size)
     built_in = {"frozen": "mlp_bias", "tied": "fc_layer_norm"}.get(name, name)
 
     def make(rng):
-        network = make_network(built_in, rng, activation=activations.get(activation), **size)
+        network = make_network(built_in, rng, activation=activation, **size)
         next(network.parameters()).requires_grad_(name != "frozen")
         if name == "tied":
             first, second = (m for m in network.modules() if isinstance(m, torch.nn.LayerNorm))
