@@ -5,10 +5,8 @@ Nothing here imports torch: a workflow asks before it starts anything. See `netw
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
-
-Family = Literal["mlp", "mlp_bias", "residual_mlp", "conv", "vit", "fc", "resnet", "own"]
-Normalization = Literal["none", "batch", "layer"]
 
 #: Stages of a resnet, each of which has twice the channels of the one before.
 STAGES = 3
@@ -26,8 +24,8 @@ class Model:
     branches by 1/√L. ``pool`` averages over an image's pixels before the outputs.
     """
 
-    family: Family
-    normalization: Normalization = "none"
+    family: Literal["mlp", "mlp_bias", "residual_mlp", "conv", "vit", "fc", "resnet", "own"]
+    normalization: Literal["none", "batch", "layer"] = "none"
     fixup: bool = False
     scaled: bool = False
     pool: bool = False
@@ -108,21 +106,16 @@ def blocks(width: int, depth: int) -> Iterator[tuple[int, int, int]]:
             inputs = width << stage
 
 
-def patch_side(height: int, width: int) -> int:
-    """Return the side of a transformer's patches: at least 2, and at most `PATCHES` patches.
+def patch_grid(height: int, width: int) -> tuple[int, int]:
+    """Return the side of a transformer's patches, at least 2, and their number, at most `PATCHES`.
 
-    >>> patch_side(8, 8), patch_side(28, 28), patch_side(32, 32)
-    (2, 4, 4)
+    Those at an image's edges may exceed it.
+
+    >>> patch_grid(8, 8), patch_grid(28, 28), patch_grid(33, 32)
+    ((2, 16), (4, 49), (5, 49))
     """
-    side = 2
-    while patch_count(height, width, side) > PATCHES:
-        side += 1
-    return side
-
-
-def patch_count(height: int, width: int, side: int) -> int:
-    """Return the number of patches of an image; those at its edges may exceed it."""
-    return -(-height // side) * -(-width // side)
+    grids = ((side, -(-height // side) * -(-width // side)) for side in count(2))
+    return next((side, number) for side, number in grids if number <= PATCHES)
 
 
 @dataclass(frozen=True)
@@ -152,8 +145,7 @@ def sizes(
         inner = depth if kind.family == "residual_mlp" else depth - 1
         layers, top = [(d, width, 1), *[(width, width, 1)] * inner], width
     elif kind.family == "vit":
-        side = patch_side(height, breadth)
-        tokens = patch_count(height, breadth, side)
+        side, tokens = patch_grid(height, breadth)
         block = [(width, width, tokens)] * 4
         block += [(width, 2 * width, tokens), (2 * width, width, tokens)]
         layers, top = [(side**2 * colours, width, tokens), *block * depth], width

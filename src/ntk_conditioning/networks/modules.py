@@ -29,8 +29,7 @@ from ntk_conditioning.networks.architectures import (
     MODELS,
     Model,
     blocks,
-    patch_count,
-    patch_side,
+    patch_grid,
     size_problem,
 )
 from ntk_conditioning.networks.layers import (
@@ -235,14 +234,13 @@ class _Builder:
     def vit(self) -> Network:
         """Return a small Vision Transformer (Dosovitskiy et al. 2021) of L blocks.
 
-        Patches (`architectures.patch_side`) are embedded and get learnt positions. A block is
+        Patches (`architectures.patch_grid`) are embedded and get learnt positions. A block is
         attention, then an MLP with twice the units, each a residual branch after a layer
         normalisation. The outputs see the mean over tokens after a last one. Weights on m units are
         N(0, 1/m), on activations N(0, gain²/m), positions N(0, 0.02²), and biases zero.
         """
         (height, breadth, colours), width = self.image, self.width
-        side = patch_side(height, breadth)
-        tokens = patch_count(height, breadth, side)
+        side, tokens = patch_grid(height, breadth)
 
         def branch(*layers: nn.Module) -> nn.Module:
             return Residual(self._normalization(width), *layers)

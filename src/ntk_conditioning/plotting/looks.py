@@ -146,11 +146,11 @@ def colors(column: str, values: Iterable[Any]) -> dict[Any, str]:
     True
     """
     values = _distinct(values)
-    if not all(isinstance(value, str) for value in values):
-        shades = np.linspace(0.82, 0.05, len(values)) if len(values) > 1 else [0.4]
-        viridis = mpl.colormaps["viridis"]
-        return {v: to_hex(viridis(s)) for v, s in zip(sorted(values), shades, strict=True)}
-    return _chosen(column, values, "color", _OTHER_COLORS)
+    if all(isinstance(value, str) for value in values):
+        return _chosen(column, values, "color", _OTHER_COLORS)
+    shades = np.linspace(0.82, 0.05, len(values)) if len(values) > 1 else [0.4]
+    viridis = mpl.colormaps["viridis"]
+    return {v: to_hex(viridis(s)) for v, s in zip(sorted(values), shades, strict=True)}
 
 
 def markers(column: str, values: Iterable[Any]) -> dict[Any, str]:
@@ -160,13 +160,11 @@ def markers(column: str, values: Iterable[Any]) -> dict[Any, str]:
     {1: 'o', 2: 's', 4: '^'}
     """
     values = _distinct(values)
-    if not all(isinstance(value, str) for value in values):
-        places = values if column == "depth" else range(len(values))
-        return {
-            value: _DEPTH_MARKERS[int(place) % len(_DEPTH_MARKERS)]
-            for value, place in zip(sorted(values), sorted(places), strict=True)
-        }
-    return _chosen(column, values, "marker", _OTHER_MARKERS)
+    if all(isinstance(value, str) for value in values):
+        return _chosen(column, values, "marker", _OTHER_MARKERS)
+    places = sorted(values) if column == "depth" else range(len(values))
+    places = [int(place) % len(_DEPTH_MARKERS) for place in places]
+    return {v: _DEPTH_MARKERS[place] for v, place in zip(sorted(values), places, strict=True)}
 
 
 def dashes(values: Iterable[Any]) -> dict[Any, Any]:
