@@ -37,9 +37,9 @@ class Descent:
     """Epochs over the samples, in steps of ``batch_size`` or of all (``"all"``).
 
     Networks are evaluated at the start, every ``evaluate_every`` epochs and at the end. A step is
-    minus the rate times the gradient, plus ``momentum`` times the step before (heavy ball). The
-    rate is multiplied by ``decay_factor`` after each of the epochs ``decay_at``;
-    ``mixed_precision`` is torch's autocast to bfloat16.
+    minus the rate times the gradient, plus ``momentum`` times the step before (heavy ball; where
+    the rate falls, that step is scaled like it). The rate is multiplied by ``decay_factor`` after
+    each of the epochs ``decay_at``; ``mixed_precision`` is torch's autocast to bfloat16.
 
     >>> Descent(epochs=5, evaluate_every=2).evaluated
     [0, 2, 4, 5]
