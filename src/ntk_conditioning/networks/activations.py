@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -101,7 +101,10 @@ class Activation:
         import torch  # heavy, and kernels with a closed form do without
 
         with torch.no_grad():  # they may have parameters
-            result = function(torch.from_numpy(np.ascontiguousarray(z)))
+            result: Any = function(torch.from_numpy(np.ascontiguousarray(z)))
+        if not isinstance(result, torch.Tensor):
+            problem = f"maps tensors to a {type(result).__name__}; give functions of torch"
+            raise ActivationError(f"{self.name}: {problem}")
         if result.shape != z.shape or result.dtype != torch.float64:
             shapes = f"float64 of shape {z.shape} to {result.dtype} of shape {tuple(result.shape)}"
             raise ActivationError(f"{self.name}: maps {shapes}; give elementwise functions")

@@ -135,6 +135,7 @@ def test_what_does_not_hold_is_named(function, derivative, flags, message):
         (torch.zeros_like, torch.zeros_like, "zero"),
         (torch.log, torch.reciprocal, "not finite at z = -"),
         (torch.sum, torch.ones_like, "elementwise"),
+        (torch.square, lambda z: 2 * z.numpy(), "a ndarray; give functions of torch"),
         (torch.Tensor.float, torch.ones_like, "elementwise"),
         (torch.ones_like, torch.zeros_like, "a constant"),
     ],
