@@ -83,11 +83,18 @@ class Activation:
         return float(of(self.values(root * z)) @ weights)
 
     def require_derivative(self) -> None:
-        """Compare the derivative with difference quotients; `ActivationError` if they differ."""
+        """Compare the derivative with difference quotients; `ActivationError` if they differ.
+
+        A function must not change its argument either: networks take the slope at the same place.
+        """
         z = points_between(self.kinks)
-        if wrong := wrong_slope(z, self.slopes(z), self.values):
+        given = z.copy()
+        if wrong := wrong_slope(z, self.slopes(given), self.values):
             problem = "derivative({:g}) is {:.6g}, but function rises by {:.6g} there"
             raise ActivationError(f"{self.name}: {problem.format(*wrong)}")
+        self.values(given)
+        if (given != z).any():
+            raise ActivationError(f"{self.name}: changes its argument, as clamp_ does")
 
     def values(self, z: Array) -> Array:
         """Return σ(z) of a float64 array of any shape; `ActivationError` if not finite."""

@@ -136,6 +136,7 @@ def test_what_does_not_hold_is_named(function, derivative, flags, message):
         (torch.log, torch.reciprocal, "not finite at z = -"),
         (torch.sum, torch.ones_like, "elementwise"),
         (torch.square, lambda z: 2 * z.numpy(), "a ndarray; give functions of torch"),
+        (torch.tanh_, slope, "changes its argument"),
         (torch.Tensor.float, torch.ones_like, "elementwise"),
         (torch.ones_like, torch.zeros_like, "a constant"),
     ],
