@@ -83,7 +83,7 @@ class Training(Steps):
     ) -> None:
         super().__init__(make, loss, members, train, descent=descent)
         require_usable(test or {}, len(loss.codes))
-        self._test = test
+        self._test, self._evaluated = test, {*descent.evaluated}
         self.block_size = min(self._n, along[0]) if along else 0
         self.measured = measured_epochs(descent.evaluated, along[1]) if along else []
         self._initial_kernels: dict[int, NDArray[np.float64]] = {}  # by seed
@@ -112,7 +112,7 @@ class Training(Steps):
         """
         if not all(self._map(partial(self._finish_epoch, paused), workers)):
             return False
-        if self.epoch in self.descent.evaluated:
+        if self.epoch in self._evaluated:
             self._drop_diverged()
         if self.epoch in self.measured:
             self._map(self._measure, workers)
@@ -196,7 +196,7 @@ class Training(Steps):
                 rows = {seed: batch[step] for seed, batch in batches.items()}
                 self._descend(group, rows, last=step + 1 == self.steps_per_epoch)
                 self._steps[group.numbers] = step + 1
-        if self.epoch in self.descent.evaluated:
+        if self.epoch in self._evaluated:
             for name, parts in (("train", self._train), ("test", self._test)):
                 if parts is not None:
                     self._evaluate(group, name, parts)
