@@ -74,8 +74,7 @@ def test_a_notebook_is_committed_clean_with_the_demos_parameters(figure):
         if cell["cell_type"] == "code":
             assert (cell["outputs"], cell["execution_count"]) == ([], None)
     source = "".join(line for cell in cells.values() for line in cell["source"])
-    # or curves have those of the order of rows, and the legend others
-    assert 'by="style"' not in source or "looks.dashes(" in source
+    assert 'by="style"' not in source or "looks.dashes(" in source  # else those of rows' order
     defaults: dict[str, Any] = {}
     exec("".join(cells["parameters"]["source"]), {}, defaults)
     words = figures.notebook_parameters(run_of({}), figure)

@@ -142,8 +142,10 @@ class Panels:
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Yield all pairs of panels i <= j in an order that finds one of the two still kept.
 
-        >>> [*Panels(3, 1, lambda rows: GradientFactors((), ())).pairs()]
-        [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (2, 2)]
+        >>> computed: list[int] = []
+        >>> panels = Panels(4, 1, lambda rows: computed.append(rows.start))
+        >>> [f"{i}{j}" for i, j in panels.pairs() if panels[i] and panels[j]], computed
+        (['00', '01', '02', '03', '13', '12', '11', '22', '23', '33'], [0, 1, 2, 3, 1, 2, 3])
         """
         for i in range(len(self.spans)):
             others = range(i, len(self.spans))

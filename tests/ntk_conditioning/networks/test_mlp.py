@@ -11,20 +11,28 @@ import pytest
 import torch
 
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.gradient_tiles import Panels, full_precision
+from ntk_conditioning.networks.gradient_tiles import full_precision
 from ntk_conditioning.networks.mlp import MLP, ShapeError, forward, gradient_factors
 from tests.ntk_conditioning import gradients
 
 X, network = gradients.inputs(3, 4), partial(gradients.network, 4, width=5)
 
 
-@pytest.mark.parametrize(("activation", "depth"), [("relu", 2), ("linear", 1), ("relu", 0)])
+#: The slope z of z²/2 is z itself; scaling it in place would change the pre-activation.
+HALF_SQUARE = activations.Activation("half_square", lambda z: z.square() / 2, lambda z: z)
+
+
+@pytest.mark.parametrize(
+    ("activation", "depth"), [("relu", 2), ("linear", 1), ("relu", 0), (HALF_SQUARE, 1)]
+)
 def test_forward_is_the_formula_written_out(activation, depth):
     """liu2023relu, Eqs. (1), (3): factor gain/sqrt(m) after hidden layers, none elsewhere."""
     mlp, alpha = network(activation=activation, depth=depth), X
-    for weight in mlp.weights[:-1]:
-        z = alpha @ weight.T
-        alpha = (math.sqrt(2) * z.clamp(min=0) if activation == "relu" else z) / math.sqrt(5)
+    functions = {"relu": (torch.relu, 2), "linear": (torch.clone, 1)}
+    function, squared = functions.get(activation, (lambda z: z.square() / 2, 4 / 3))
+    for layer, weight in enumerate(mlp.weights[:-1], start=1):
+        alpha = math.sqrt(squared / 5) * function(alpha @ weight.T)
+        torch.testing.assert_close(gradient_factors(mlp, X).alphas[layer], alpha)
     torch.testing.assert_close(forward(mlp, X), alpha @ mlp.weights[-1][0], rtol=1e-13, atol=0)
     assert (mlp.depth, mlp.width, mlp.dim) == (depth, 5 if depth else 0, 4)
 
@@ -39,14 +47,6 @@ def test_one_seed_gives_networks_that_share_their_first_layers():
     assert all(map(torch.equal, single.weights, shallow.to(torch.float32).weights))
 
 
-def test_an_activation_that_returns_its_argument_leaves_no_trace():
-    """The slope z of z²/2 is z itself; scaling it in place would change the pre-activation."""
-    square = activations.Activation("half_square", lambda z: z.square() / 2, lambda z: z)
-    mlp = network(depth=1, activation=square)
-    z = X @ mlp.weights[0].T
-    torch.testing.assert_close(gradient_factors(mlp, X).alphas[1], mlp.scale(1) * z.square() / 2)
-
-
 def test_weights_and_inputs_that_do_not_fit_are_refused():
     for shapes in ((), ((3, 2), (1, 4)), ((3, 2), (2, 3)), ((2,),)):
         with pytest.raises(ShapeError, match="network of one output"):
@@ -58,17 +58,6 @@ def test_weights_and_inputs_that_do_not_fit_are_refused():
     for shape in ((2, 3), (4,)):
         with pytest.raises(ShapeError, match=r"\(n, 4\)"):
             forward(network(), torch.ones(shape).double())
-
-
-@pytest.mark.parametrize("number", range(1, 8))
-def test_panels_are_paired_once_and_computed_as_seldom_as_two_in_memory_allow(number):
-    computed = []
-    panels = Panels(3 * number - 1, 3, computed.append)
-    pairs = [(panels[i].span.start, panels[j].span.stop) for i, j in panels.pairs()]
-    tops = range(0, 3 * number - 1, 3)
-    assert sorted(pairs) == [(i, min(j + 3, 3 * number - 1)) for i in tops for j in tops if i <= j]
-    # Every pair needs one new panel at most, and a pair of one panel none but the first.
-    assert len(computed) <= 1 + math.comb(number, 2)
 
 
 @pytest.mark.parametrize("allowed", ["medium", "highest"])

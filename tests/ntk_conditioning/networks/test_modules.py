@@ -11,6 +11,7 @@ from torch import nn
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations, user_models
 from ntk_conditioning.networks.architectures import MODELS, sizes
+from ntk_conditioning.networks.layers import Elementwise
 from tests.ntk_conditioning.gradients import deep_network as network
 
 
@@ -23,10 +24,14 @@ BY_MODULES = [name for name in MODELS if name != "mlp"]
 
 @pytest.mark.parametrize("name", BY_MODULES)
 def test_sizes_are_those_of_the_networks_and_all_weights_are_trained(name):
-    """Counted here by hooks at every layer with weights; an odd image, for strides and patches."""
-    image, family = (9, 7, 2), MODELS[name].family
+    """Counted here by hooks at every layer with weights; an odd image, for strides and patches.
+
+    A seed gives one network, and torch's generator is left alone.
+    """
+    image, family, state = (9, 7, 2), MODELS[name].family, torch.random.get_rng_state()
     for depth in (2, 4, 14) if family == "resnet" else (1, 3):
-        model = network(name, depth, 4, image=image, outputs=5)
+        model, again = (network(name, depth, 4, image=image, outputs=5) for _ in range(2))
+        assert all(map(torch.equal, model.parameters(), again.parameters()))
         counts = []  # weights, multiply-adds and units of a layer
 
         def count(layer, _, out, counts=counts):
@@ -49,6 +54,7 @@ def test_sizes_are_those_of_the_networks_and_all_weights_are_trained(name):
         (f * torch.arange(5)).sum().backward()
         reached = [parameter.grad.any() for parameter in model.parameters()]
         assert all(reached) or "fixup" in name  # whose classifier begins at zero
+    assert torch.equal(torch.random.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("activation", ["normrelu", "relu"])
@@ -74,22 +80,13 @@ def test_fixup_begins_at_zero_scales_its_branches_and_slows_its_scalars():
     assert {*model.rate_groups()[0.1]} == scalars
 
 
-def test_normalisation_does_not_see_whether_an_activation_is_normalised():
-    """As in Lemma 1 of agarwal2021deep, in training mode and with an ε that is nothing.
-
-    Batch normalisation comes before activations, so the last ones differ by their own.
-    """
-    names = "softplus", "normalized_softplus"
-    plain, normal = (network("fc_batch_norm", 5, 40, activation=each) for each in names)
-    normal.load_state_dict(plain.state_dict())
-    for module in (*plain.modules(), *normal.modules()):
-        if hasattr(module, "eps"):
-            module.eps = 1e-30
-    (f, u), (g, v) = plain(images(30)), normal(images(30))
-    slope, shift = (v.std() / u.std()).item(), v.mean().item()
-    assert slope > 1.5
-    torch.testing.assert_close(v, slope * (u - u.mean()) + shift, rtol=0, atol=1e-9)
-    assert (f - g).abs().max() > 0.1
+@pytest.mark.parametrize(("name", "norm"), [("batch", nn.BatchNorm1d), ("layer", nn.LayerNorm)])
+def test_normalisations_stand_between_products_without_biases_and_activations(name, norm):
+    layers = [*network(f"fc_{name}_norm", 2, 4).body][1:]
+    assert [*map(type, layers)] == [nn.Linear, norm, Elementwise] * 2
+    assert layers[0].bias is layers[3].bias is None
+    # of images over everything but samples
+    assert network("resnet_layer_norm", 8, 4).body[0][1].num_groups == 1
 
 
 def test_shortcuts_are_the_identity_with_zeros():
@@ -99,14 +96,6 @@ def test_shortcuts_are_the_identity_with_zeros():
     assert second.shape == (2, 8, 4, 4)
     torch.testing.assert_close(second[:, :4], stem[:, :, ::2, ::2])
     assert not second[:, 4:].any()
-
-
-def test_a_seed_gives_one_network_and_torchs_generator_is_left_alone():
-    state = torch.random.get_rng_state()
-    for name in BY_MODULES:
-        one, other = (network(name, 4, 4).state_dict() for _ in range(2))
-        assert all(torch.equal(one[key], other[key]) for key in one)
-    assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def by_hand(name, x, weights, gain):
@@ -162,13 +151,6 @@ def test_attention_is_that_of_torch():
     theirs.in_proj_weight.data = torch.cat([layer.weight for layer in layers])
     theirs.in_proj_bias.data = torch.cat([layer.bias for layer in layers])
     torch.testing.assert_close(ours(u), theirs(u, u, u)[0], rtol=1e-12, atol=1e-12)
-
-
-def test_layer_normalisation_of_a_resnet_is_over_everything_but_samples():
-    normed = network("resnet_layer_norm", 8, 4).body[:2](images(3))
-    mean, variance = normed.mean((1, 2, 3)), normed.var((1, 2, 3), correction=0)
-    torch.testing.assert_close(mean, torch.zeros_like(mean))
-    torch.testing.assert_close(variance, torch.ones_like(mean), rtol=1e-3, atol=0)
 
 
 EXAMPLE = Path(__file__).parents[3] / "docs/examples/own_network.py"
@@ -231,17 +213,13 @@ def test_a_mistake_is_one_line(tmp_path, text):
     assert line.startswith(f"{tmp_path / 'mine.py'}: {MISTAKES[text]}")
 
 
-def test_torchs_usual_initialisation_can_be_kept(tmp_path):
+def test_torchs_usual_initialisation_can_be_kept_and_layers_may_return_lists(tmp_path):
     """With its seed set in the function, which changes nothing outside."""
-    state = torch.random.get_rng_state()
-    tried(tmp_path, "torch.manual_seed(generator.initial_seed()) and nn.Linear(64, 3)")
+    state, seeded = torch.random.get_rng_state(), "torch.manual_seed(generator.initial_seed())"
+    inner = "(layer := nn.Linear(64, 3)).register_forward_hook(lambda m, x, f: [f])"
+    outer = "(outer := nn.Sequential(layer)).register_forward_hook(lambda m, x, f: f[0])"
+    sizes = tried(tmp_path, f"({seeded}, {inner}, {outer}) and outer")
     assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_layers_may_return_lists(tmp_path):
-    inner = "network.register_forward_hook(lambda layer, x, f: [f])"
-    outer = "outer.register_forward_hook(lambda layer, x, f: f[0])"
-    sizes = tried(tmp_path, f"({inner}, outer := nn.Sequential(network), {outer}) and outer")
     assert (sizes.weights, sizes.products, sizes.units) == (64 * 3 + 3, 64 * 3 + 3, 3)
 
 

@@ -83,24 +83,16 @@ def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
     assert trained.diverged.tolist() == [lost]
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_a_network_that_dies_at_once_has_diverged_without_growth(together):
-    """The loss falls from 53.5 to 0.2037 in the first step and stays there."""
-    trained = finish(mlp([0.3, 0.001], depth=2, width=8, seed=8, together=together))
-    assert trained.diverged.tolist() == [1, -1]
-    assert trained.state()["peak_loss"][0] == pytest.approx(53.5, abs=0.1)
+DYING = [(partial(mlp, [0.3, 0.001], seed=8, together=each), 1, 53.5) for each in (False, True)]
+DYING += [(partial(modules, [10.0, 0.001]), 2, 17.2)]
 
 
-def test_modules_that_die_have_diverged_without_growth():
-    """Only the classifier's biases are left: the outputs are equal, but not zero."""
-    trained = modules([0.1, 0.05])
-    trained.advance()
-    state = trained.state()
-    state["network.body.1.weight"][0] = 0
-    state["network.body.1.bias"][0] = -1
-    state["network.head.bias"][0] = np.linspace(-1, 1, 10)
-    trained.restore(state)
-    assert finish(trained).diverged.tolist() == [1, -1]
+@pytest.mark.parametrize(("make", "epoch", "peak"), DYING)
+def test_networks_that_die_have_diverged_without_growth(make, epoch, peak):
+    """Of modules the classifier's biases are left: the outputs are equal, but not zero."""
+    trained = finish(make(depth=2, width=8))
+    assert trained.diverged.tolist() == [epoch, -1]
+    assert trained.state()["peak_loss"][0] == pytest.approx(peak, abs=0.1)
 
 
 def test_lagging_statistics_and_outputs_that_are_equal_from_the_start_are_no_divergence():
