@@ -54,13 +54,11 @@ def second_slopes(slopes: Callable[[Array], Array], z: Array) -> Array:
 
 def descent_losses(mlp: MLP, x: Tensor, y: Tensor, *, step: float, steps: int) -> Array:
     """Return |f - y|²/2 (steps + 1,) along gradient descent on it, for ``x`` (n, d), ``y`` (n,)."""
-    weights = [weight.clone().requires_grad_() for weight in mlp.weights]
-    losses = []
+    weights, losses = mlp.weights, []
     for _ in range(steps + 1):
-        loss = (forward(MLP(tuple(weights), mlp.activation), x) - y).square().sum() / 2
+        weights = tuple(weight.detach().requires_grad_() for weight in weights)
+        loss = (forward(MLP(weights, mlp.activation), x) - y).square().sum() / 2
         losses.append(loss.item())
         gradients = torch.autograd.grad(loss, weights)
-        with torch.no_grad():
-            for weight, gradient in zip(weights, gradients, strict=True):
-                weight -= step * gradient
+        weights = tuple(w - step * g for w, g in zip(weights, gradients, strict=True))
     return np.array(losses)

@@ -30,48 +30,38 @@ from ntk_conditioning.theory import liu2023relu as theory
 
 D = 8
 ANGLES = np.radians([10.0, 30.0, 60.0, 90.0, 120.0, 160.0])
-PAIR = 0  # the pair whose deltas are compared
-NOISY, NOISY_WIDTHS, DRAWS = 2.5, (32, 64, 128), 8000  # radians; networks for each seed
 
-#: Close pairs: samples, their dimension, and angles.
+#: Close pairs: samples, their dimension, and angles between the first and the last.
 CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, np.geomspace(1e-7, 1.0, 15)
-#: The samples by the angle between the first and the last.
-CLOSE_ROWS = {at: [*range(CLOSE_N - 1), CLOSE_N - 1 + k] for k, at in enumerate(CLOSE_ANGLES)}
-
-#: Descent: samples, their dimension, width and steps.
-FEW, FEW_D, WIDTH, STEPS = 8, 16, 256, 20
-
-HEIGHTS, COLUMNS = (128, 512, 2048), 32  # of Gaussian matrices
-UNITS = (256, 1024, 4096)  # of Lemmas D.1 to D.3
+CLOSE_ROWS = [[*range(CLOSE_N - 1), CLOSE_N - 1 + k] for k in range(len(CLOSE_ANGLES))]
 
 
 def networks(setting: Setting) -> Measurements:
     """Measure norms, angles and kernels of linear and ReLU networks at every width."""
     measured = []
     for width, number in itertools.product(setting.widths, _numbers(setting, 2)):
-        x = _pairs(number)
         # networks share their weights, of which the deepest have millions
         deepest = network(number, D, depth=max(setting.depths), width=width, activation="linear")
         for name, depth in itertools.product(("linear", "relu"), setting.depths):
             mlp = MLP((*deepest.weights[:depth], deepest.weights[-1]), activations.get(name))
             keys = {"activation": name, "depth": depth, "width": width}
-            measured.append(keys | _measured(mlp, x))
-    for (name, depth), of_kind in pd.DataFrame(measured).groupby(["activation", "depth"]):
+            measured.append(keys | _measured(mlp, _pairs(number)))
+    by_kind = pd.DataFrame(measured).groupby(["activation", "depth", "width"])
+    means = by_kind.agg(rms).assign(delta_cosine=by_kind["delta_cosine"].mean())
+    for (name, depth), of_kind in means.groupby(["activation", "depth"]):
         row = partial(measurement, activation=name, depth=depth, d=D)
-        by_width = of_kind.drop(columns="activation").groupby("width")
-        means = by_width.agg(rms)
-        at_width = partial(row, width=means.index)
+        widths = of_kind.index.get_level_values("width")
         norm, kernel = math.sqrt(depth + 1), depth + 1
-        yield at_width(f"{name}_gradient_norm", means["gradient_norm"], kernel, norm)
-        yield at_width(f"{name}_kernel", means["kernel"], kernel**2, kernel)
+        yield row(f"{name}_gradient_norm", of_kind["gradient_norm"], kernel, norm, width=widths)
+        yield row(f"{name}_kernel", of_kind["kernel"], kernel**2, kernel, width=widths)
         for quantity in ("embedding_norm", "embedding_angle", "gradient_angle", "entries"):
-            yield row(f"{name}_{quantity}_exponent", exponent(means.index, means[quantity]))
-        if name == "relu":
-            angles = [theory.embedding_angle(ANGLES[PAIR], layer) for layer in range(depth + 2)]
-            factors, at = 1 - np.array(angles) / np.pi, math.degrees(ANGLES[PAIR])
-            mean = by_width["delta_cosine"].mean()
-            printed, right = np.prod(factors), np.prod(factors[:depth])
-            yield at_width("delta_cosine", mean, printed, right, at=at)
+            yield row(f"{name}_{quantity}_exponent", exponent(widths, of_kind[quantity]))
+        if name == "relu":  # of the first pair
+            angles = [theory.embedding_angle(ANGLES[0], layer) for layer in range(depth + 2)]
+            factors = 1 - np.array(angles) / np.pi
+            products = np.prod(factors), np.prod(factors[:depth])
+            at = math.degrees(ANGLES[0])
+            yield row("delta_cosine", of_kind["delta_cosine"], *products, width=widths, at=at)
 
 
 def _numbers(setting: Setting, copies: int) -> list[int]:
@@ -83,20 +73,22 @@ def _measured(mlp: MLP, x: Array) -> dict[str, float]:
     """Return the quantities of one network, each a root mean square over pairs."""
     linear, depth = mlp.activation.name == "linear", mlp.depth
     factors = gradient_factors(mlp, torch.from_numpy(x))
-    k = ntk(mlp, torch.from_numpy(x)).numpy()
-    embedding = factors.alphas[-1].numpy()
-    norms, entries = np.linalg.norm(x, axis=1), np.diag(k, 1)[::2]
+    embedding, norms = factors.alphas[-1].numpy(), np.linalg.norm(x, axis=1)
+    kernels = np.array([embedding @ embedding.T, ntk(mlp, torch.from_numpy(x)).numpy()])
+    lengths = np.sqrt(np.diagonal(kernels, 0, 1, 2))
+    entries = np.diagonal(kernels, 1, 1, 2)[:, ::2]  # of pairs, whose angles are not near 0 or pi
+    angles = np.arccos(entries / (lengths[:, ::2] * lengths[:, 1::2]))
     theta = ANGLES if linear else theory.embedding_angle(ANGLES, depth)
     phi = ANGLES if linear else theory.gradient_angle(ANGLES, depth)
-    one, other = factors.deltas[0].numpy()[2 * PAIR : 2 * PAIR + 2]
-    whole = np.linalg.norm(k) / np.linalg.norm(x @ x.T)
+    one, other = factors.deltas[0].numpy()[:2]
+    whole = np.linalg.norm(kernels[1]) / np.linalg.norm(x @ x.T)
     return {
-        "embedding_norm": rms(np.linalg.norm(embedding, axis=1) / norms - 1),
-        "embedding_angle": rms(_angles(embedding @ embedding.T) - theta),
-        "gradient_angle": rms(_angles(k) - phi),
-        "gradient_norm": rms(np.sqrt(np.diag(k)) / norms),
-        "entries": rms(entries / (depth + 1) / (norms[::2] * norms[1::2]) - np.cos(phi)),
-        "kernel": float(whole) if linear else rms(np.diag(k) / norms**2),
+        "embedding_norm": rms(lengths[0] / norms - 1),
+        "embedding_angle": rms(angles[0] - theta),
+        "gradient_angle": rms(angles[1] - phi),
+        "gradient_norm": rms(lengths[1] / norms),
+        "entries": rms(entries[1] / (depth + 1) / (norms[::2] * norms[1::2]) - np.cos(phi)),
+        "kernel": float(whole) if linear else rms((lengths[1] / norms) ** 2),
         "delta_cosine": float(one @ other / np.linalg.norm(one) / np.linalg.norm(other)),
     }
 
@@ -110,12 +102,6 @@ def _pairs(seed: int) -> Array:
         one, other = rng.uniform(0.5, 2.0, size=2)
         rows += [one * first, other * at_angle(first, across, angle)]
     return np.array(rows)
-
-
-def _angles(k: Array) -> Array:
-    """Return the angles of the pairs; none of them is near 0 or pi."""
-    diagonal = np.sqrt(np.diag(k))
-    return np.asarray(np.arccos(np.diag(k, 1)[::2] / (diagonal[::2] * diagonal[1::2])))
 
 
 def gradients(setting: Setting) -> Measurements:
@@ -140,21 +126,21 @@ def gradients(setting: Setting) -> Measurements:
 
 def noise(setting: Setting) -> Measurements:
     """Measure m times the mean, over networks, of <α^(l)(x), α^(l)(z)> less its limit."""
-    first, second = (float(np.cos(theory.embedding_angle(NOISY, layer))) for layer in (1, 2))
+    widths, draws, angle = (32, 64, 128), 8000, 2.5  # networks for each seed
+    first, second = (float(np.cos(theory.embedding_angle(angle, layer))) for layer in (1, 2))
     for seed in setting.seeds:
         rng, means = generator(seed, "init"), []
-        for row, m in grid(width=NOISY_WIDTHS, n=DRAWS, d=2, seed=seed, at=NOISY):
-            w = rng.standard_normal((2, DRAWS, m))
+        for row, m in grid(width=widths, n=draws, d=2, seed=seed, at=angle):
+            w = rng.standard_normal((2, draws, m))
             a = np.maximum(w[0], 0)
-            b = np.maximum(math.cos(NOISY) * w[0] + math.sin(NOISY) * w[1], 0)
+            b = np.maximum(math.cos(angle) * w[0] + math.sin(angle) * w[1], 0)
             mixed, aa, bb = (2 / m * (u * v).sum(axis=1) for u, v in ((a, b), (a, a), (b, b)))
             norms = np.sqrt(aa * bb)
             theta = np.arccos(np.clip(mixed / norms, -1, 1))
             means.append((norms * np.cos(theory.embedding_angle(theta, 1))).mean() - second)
-            yield row("noise_mean", m * (mixed.mean() - first), depth=1)
-            yield row("noise_mean", m * means[-1], depth=2)
-        power = exponent(NOISY_WIDTHS, np.abs(means))
-        yield measurement("noise_mean_exponent", power, depth=2, seed=seed, at=NOISY)
+            yield row("noise_mean", [m * (mixed.mean() - first), m * means[-1]], depth=[1, 2])
+        power = exponent(widths, np.abs(means))
+        yield measurement("noise_mean_exponent", power, depth=2, seed=seed, at=angle)
 
 
 def close_pairs(setting: Setting) -> Measurements:
@@ -169,7 +155,7 @@ def close_pairs(setting: Setting) -> Measurements:
         first, second, *others = on_sphere(seed, CLOSE_N, CLOSE_D)
         moving = [at_angle(first, second, at) for at in CLOSE_ANGLES]
         x = np.array([first, *others, *moving])
-        for at, rows in CLOSE_ROWS.items():
+        for at, rows in zip(CLOSE_ANGLES, CLOSE_ROWS, strict=True):
             if (gram := conditioning_from_factor(x[rows]).kappa) is not None:
                 yield row("gram_kappa", gram, at=at)
         kernel = infinite.ntk(x, depth=depth, activation="relu")
@@ -188,28 +174,28 @@ def _resolved_kappas(
     kernel: Array, row: Callable[..., list[dict[str, Any]]], *, largest: float
 ) -> Measurements:
     """Yield kappas, and the exponent with which they grow as angles fall, below the ``largest``."""
-    close = {}
-    for at, rows in CLOSE_ROWS.items():
-        if (kappa := conditioning(kernel[np.ix_(rows, rows)]).kappa) is not None:
-            yield row("separation_kappa", kappa, at=at)
-            if at < largest:
-                close[at] = kappa
-    if len(close) > 2:
-        yield row("separation_kappa_exponent", exponent(list(close), list(close.values())))
+    of_rows = [conditioning(kernel[np.ix_(rows, rows)]).kappa for rows in CLOSE_ROWS]
+    kappas = np.array(of_rows, float)  # NaN where unresolved
+    known = np.isfinite(kappas)
+    yield row("separation_kappa", kappas[known], at=CLOSE_ANGLES[known])
+    close = known & (largest > CLOSE_ANGLES)
+    if close.sum() > 2:
+        yield row("separation_kappa_exponent", exponent(CLOSE_ANGLES[close], kappas[close]))
 
 
 def slowest_descent(setting: Setting) -> Measurements:
     """Measure the rate of the loss |f - y|²/2 over those of Section 6, and over the exact one."""
-    keys = {"width": WIDTH, "n": FEW, "d": FEW_D}
-    for row, seed, depth in grid(**keys, seed=setting.seeds, depth=setting.depths):
-        x = torch.from_numpy(on_sphere(seed, FEW, FEW_D))
-        mlp = network(seed, FEW_D, depth=depth, width=WIDTH, activation="relu")
+    n, d, width, steps = 8, 16, 256, 20
+    keys = {"seed": setting.seeds, "depth": setting.depths}
+    for row, seed, depth in grid(width=width, n=n, d=d, **keys):
+        x = torch.from_numpy(on_sphere(seed, n, d))
+        mlp = network(seed, d, depth=depth, width=width, activation="relu")
         values, vectors = np.linalg.eigh(ntk(mlp, x).numpy())
         y = forward(mlp, x) + 1e-4 * torch.from_numpy(vectors[:, 0].copy())
         for size in (0.5, 1.0):  # of a step, over 1 / λ_max
             step = size / values[-1]
-            losses = descent_losses(mlp, x, y, step=step, steps=STEPS)
-            rate = math.log(losses[-1] / losses[0]) / STEPS
+            losses = descent_losses(mlp, x, y, step=step, steps=steps)
+            rate = math.log(losses[-1] / losses[0]) / steps
             yield row("descent_rate", rate, math.log1p(-step * values[0] / 2), at=size)
             yield row("slowest_rate", rate, None, 2 * math.log1p(-step * values[0]), at=size)
             if size == 1.0:
@@ -219,16 +205,17 @@ def slowest_descent(setting: Setting) -> Measurements:
 
 def gaussian_gram(setting: Setting) -> Measurements:
     """Measure how A^T A / m of Lemma C.1 approaches the identity, and Eq. (47)'s probability."""
-    deviations, identity = [], np.eye(COLUMNS)
-    off = identity == 0
-    for row, m in grid(width=HEIGHTS, d=COLUMNS):
+    heights, columns, deviations = (128, 512, 2048), 32, []
+    identity = np.eye(columns)
+    for row, m in grid(width=heights, d=columns):
         rngs = (generator(number, "init") for number in _numbers(setting, 100))
-        samples = (rng.standard_normal((m, COLUMNS)) for rng in rngs)
+        samples = (rng.standard_normal((m, columns)) for rng in rngs)
         entries = np.array([a.T @ a / m - identity for a in samples])
         deviations.append(rms(entries))
-        yield row("gaussian_gram_diagonal_variance", rms(entries[:, ~off]) ** 2, 2 / m)
-        yield row("gaussian_gram_off_diagonal_variance", rms(entries[:, off]) ** 2, 1 / m)
-    yield measurement("gaussian_gram_exponent", exponent(HEIGHTS, deviations), d=COLUMNS)
+        diagonal, others = (rms(entries[:, identity == one]) ** 2 for one in (1, 0))
+        yield row("gaussian_gram_diagonal_variance", diagonal, 2 / m)
+        yield row("gaussian_gram_off_diagonal_variance", others, 1 / m)
+    yield measurement("gaussian_gram_exponent", exponent(heights, deviations), d=columns)
     m, trials, variance = 256, 4000, 2 / 256
     ratios = generator(setting.seeds[0], "init").chisquare(m, size=trials) / m
     for row, eps in grid(width=m, n=trials, at=np.array([1.0, 1.5, 2.0]) * math.sqrt(variance)):
@@ -238,12 +225,13 @@ def gaussian_gram(setting: Setting) -> Measurements:
 
 def lemmas(setting: Setting) -> Measurements:
     """Measure the limits of Lemmas D.1 to D.3, and how fast D.3's off-diagonal entries fall."""
+    units = (256, 1024, 4096)
     for row, degrees in grid(at=(10.0, 60.0, 120.0)):
-        theta = math.radians(degrees)
+        theta, off_diagonal = math.radians(degrees), []
         v = np.array([[2.0, 0.0], [math.cos(theta), math.sin(theta)]])
-        off_diagonal, both = [], (math.pi - theta) / math.pi
+        both = (math.pi - theta) / math.pi
         product = 2 * (both * math.cos(theta) + math.sin(theta) / math.pi)
-        for q in UNITS:
+        for q in units:
             draws = []
             for number in _numbers(setting, 8):
                 rng = generator(number, "init")
@@ -259,7 +247,7 @@ def lemmas(setting: Setting) -> Measurements:
             yield row("lemma_d2", d2.mean(), product, width=q)
             yield row("lemma_d3", d3.mean(), both, width=q)
             off_diagonal.append(rms(off))
-        yield row("lemma_d3_off_diagonal_exponent", exponent(UNITS, off_diagonal))
+        yield row("lemma_d3_off_diagonal_exponent", exponent(units, off_diagonal))
 
 
 def linear(setting: Setting) -> Measurements:
