@@ -17,11 +17,8 @@ from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory.agarwal2021deep import NormReLU
 
 CHOSEN = -1.5975  # the kink of Section 7
-GAMMAS = np.linspace(0.5, 2, 151)  # the squared norms of Appendix I.1
 N, D = 64, 8  # samples that are normalised, and their dimension
 ACTIVATIONS = ("relu", "gelu", "sigmoid")
-CORRELATIONS = np.array([-0.5, -0.25, 0.25, 0.5])  # 65 terms of a power series leave 1e-20
-NORMS = np.array([0.5, 0.75, 1.0, 1.5, 2.0])  # squared
 
 
 def _relu_dual(rho: Array) -> Array:
@@ -45,24 +42,22 @@ SERIES = {
 
 
 def closed_forms(setting: Setting) -> Measurements:
-    """Measure duals, their coefficients and μ of the functions in Appendix C.4."""
-    for row, name in grid(activation=list(C4)):
-        function, printed, mu = C4[name]
-        series = expand(function)
+    """Measure duals, their coefficients and μ of the functions in Appendix C.4.
+
+    And of all activations μ = 1 - σ̂'(0) / (σ̂(1) - σ̂(0)) by duals, beside its definition.
+    """
+    rho = np.array([-0.5, -0.25, 0.25, 0.5])  # 65 terms of a power series leave 1e-20
+    for name, (function, printed, mu) in C4.items():
+        row, series = partial(measurement, activation=name), expand(function)
         yield row("non_linearity", series.non_linearity, mu)
-        rho = CORRELATIONS
         right = np.exp(rho + 1) if name == "exponential" else printed(rho)
         yield row("dual_activation", series.dual(rho), printed(rho), right, at=rho)
-        for k, (term, right) in enumerate(zip(*SERIES.get(name, ()), strict=True)):
-            yield row("dual_coefficient", series.coefficients[k] ** 2, term, right, at=k)
-
-
-def non_linearity(setting: Setting) -> Measurements:
-    """Measure μ = 1 - σ̂'(0) / (σ̂(1) - σ̂(0)), Appendix C.4, by duals, beside its definition."""
+        for k, terms in enumerate(zip(*SERIES.get(name, ()), strict=True)):
+            yield row("dual_coefficient", series.coefficients[k] ** 2, *terms, at=k)
     for row, name in grid(activation=activations.names()):
         layer = CorrelationMap(name)
-        mu = 1 - layer.slope(0.0) / (1 - layer(0.0))
-        yield row("non_linearity_by_dual", mu, expansion(activations.get(name)).non_linearity)
+        by_dual, series = 1 - layer.slope(0.0) / (1 - layer(0.0)), expansion(activations.get(name))
+        yield row("non_linearity_by_dual", by_dual, series.non_linearity)
 
 
 def normrelu(setting: Setting) -> Measurements:
@@ -85,17 +80,16 @@ def normrelu(setting: Setting) -> Measurements:
 def lengths(setting: Setting) -> Measurements:
     """Measure norms and bias of NormReLU, Appendix I.1, beside closed forms and constants."""
     sigma, formula = activations.normrelu(CHOSEN), NormReLU(CHOSEN)
-    means = [sigma.expectation(np.asarray, q=gamma) for gamma in NORMS]
-    slopes = length_map_slope(sigma, NORMS)
-    row = partial(measurement, at=NORMS)
-    yield row("normrelu_mean", means, formula.mean(NORMS))
-    yield row("normrelu_length_map", length_map(sigma, NORMS), formula.length_map(NORMS))
-    yield row("normrelu_length_map_slope", slopes, formula.length_map_slope(NORMS))
-    yield row("normrelu_bias", bias(sigma, NORMS), formula.bias(NORMS))
+    gamma = np.array([0.5, 0.75, 1.0, 1.5, 2.0])
+    row, means = partial(measurement, at=gamma), [sigma.expectation(np.asarray, q=q) for q in gamma]
+    squares, slopes = length_map(sigma, gamma), length_map_slope(sigma, gamma)
+    yield row("normrelu_mean", means, formula.mean(gamma))
+    yield row("normrelu_length_map", squares, formula.length_map(gamma))
+    yield row("normrelu_length_map_slope", slopes, formula.length_map_slope(gamma))
+    yield row("normrelu_bias", biases := bias(sigma, gamma), formula.bias(gamma))
 
-    half, two = length_map(sigma, [0.5, 2.0])
-    low, high = bias(sigma, [0.5, 2.0])
-    below, above = 2 * half - 1, 1 - float(length_map_slope(sigma, 1.0))
+    (half, *_, two), (low, *_, high), above = squares, biases, 1 - slopes[2]
+    below = 2 * half - 1
     yield measurement("fact_1_length_map_at_half", half, 0.5399)
     yield measurement("fact_1_length_map_slope_at_one", 1 - above, 0.8428)
     yield measurement("fact_1_bias_at_half", low, 0.00086)
@@ -104,20 +98,25 @@ def lengths(setting: Setting) -> Measurements:
     yield measurement("fact_1_rate_above", above, 0.1572)
     yield measurement("fact_1_separation_needed", max(low / below, high / above), 0.0185)
     # the normalisation makes the mean 0 at γ = 1, which is printed as 1 and for every γ
-    yield measurement("fact_1_mean_at_one", sigma.expectation(np.asarray), 1.0, 0.0)
+    yield measurement("fact_1_mean_at_one", means[2], 1.0, 0.0)
     # γ_1⁺ from γ_0⁺ = 2, of which γ⁻ is printed, which begins at 1/2
     yield measurement("fact_1_norm_bound", two, 1 - (1 - above) / 2, 2 - above)
 
-    squares, biases = length_map(sigma, GAMMAS), bias(sigma, GAMMAS)
+    gamma = np.linspace(0.5, 2, 151)
+    squares, biases = length_map(sigma, gamma), bias(sigma, gamma)
     yield measurement("length_map_rise_min", np.diff(squares).min())
     yield measurement("length_map_bend_max", np.diff(squares, 2).max())
     yield measurement("bias_bend_min", np.diff(biases, 2).min())
-    yield measurement("bias_argmin", GAMMAS[np.argmin(biases)], 1.0)
-    away = np.abs(GAMMAS - 1) > 1e-9
-    chords = np.where(GAMMAS < 1, 2 * low * (1 - GAMMAS), high * (GAMMAS - 1))
-    yield measurement("bias_over_chord_max", (biases[away] / chords[away]).max())
-    limits = np.where(GAMMAS < 1, 1 - below, 1 - above) * np.abs(GAMMAS - 1)
-    yield measurement("length_map_over_bound_max", (np.abs(squares - 1)[away] / limits[away]).max())
+    yield measurement("bias_argmin", gamma[np.argmin(biases)], 1.0)
+    beside = np.abs(gamma - 1) > 1e-9
+    gamma, squares, biases = gamma[beside], squares[beside], biases[beside]
+    away, under = np.abs(gamma - 1), gamma < 1
+    chords, limits = (
+        away * np.where(under, 2 * low, high),
+        away * np.where(under, 1 - below, 1 - above),
+    )
+    yield measurement("bias_over_chord_max", np.max(biases / chords))
+    yield measurement("length_map_over_bound_max", np.max(np.abs(squares - 1) / limits))
 
     gamma, total = np.array([0.5, 2.0]), np.zeros(2)
     for _ in range(2000):  # then norms are 1 in floats
@@ -139,7 +138,7 @@ def same_output(setting: Setting) -> Measurements:
         init = generator(seed, "init")
         drawn = draw_weights(D, depth=depth, width=width, outputs=1, generator=init)
         weights = [weight.numpy() for weight in drawn]
-        affine = [init.uniform(0.5, 1.5, (2, width)) for _ in weights]
+        affine = init.uniform(0.5, 1.5, (depth, 2, width))
         one, other = (
             _output(x, weights, affine, activation, place, eps)
             for activation in (name, f"normalized_{name}")
@@ -148,7 +147,7 @@ def same_output(setting: Setting) -> Measurements:
 
 
 def _output(
-    x: Array, weights: list[Array], affine: list[Array], name: str, place: str, eps: float
+    x: Array, weights: list[Array], affine: Array, name: str, place: str, eps: float
 ) -> Array:
     """Return the outputs (n, 1) of a network with normalisation in a place."""
     axis = 0 if place.startswith("batch") else 1
@@ -158,7 +157,7 @@ def _output(
         return np.asarray((v - v.mean(axis, keepdims=True)) / root)
 
     alpha, activation = x, activations.get(name)
-    for weight, (gain, shift) in zip(weights[:-1], affine, strict=False):
+    for weight, (gain, shift) in zip(weights[:-1], affine, strict=True):
         z, root = alpha @ weight.T, math.sqrt(len(weight))
         if place != "layer_after":
             z = standard(z) * gain + shift

@@ -1,5 +1,6 @@
 """One layer of infinite width as a map σ̂ of correlations ρ, and many layers."""
 
+import itertools
 import math
 from functools import partial
 
@@ -36,11 +37,6 @@ QUADRATIC = Activation(
     derivative=lambda z: (math.sqrt(2) + math.sqrt(2) * z) / 2,
     exact_gain=1.0,
 )
-
-N = 24  # samples of a kernel
-KERNEL_ACTIVATIONS = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
-#: Equally correlated samples: numbers of samples, and 1 less their correlations.
-EQUAL_SIZES, EQUAL_SEPARATIONS = (2, 4), (0.25, 0.3, 0.5, 0.9)
 
 
 class CorrelationMap:
@@ -191,27 +187,28 @@ def slow_convergence(setting: Setting) -> Measurements:
 
 
 def eigenvalue_bound(setting: Setting) -> Measurements:
-    """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ)."""
-    layers = {name: CorrelationMap(name) for name in KERNEL_ACTIVATIONS}
-    keys = {"n": N, "seed": setting.seeds, "at": (1.0, 2.0, 8.0), "activation": [*layers]}
-    for row, seed, ratio, name in grid(**keys):
-        x = on_sphere(seed, N, round(ratio * N))
-        gram = x @ x.T
-        np.fill_diagonal(gram, 1.0)
-        delta = float(np.linalg.eigvalsh(gram)[0])
-        for depth in setting.depths:
-            least = np.linalg.eigvalsh(layers[name](gram, depth))[0]
-            bound = 1 - float(layers[name](1 - delta, depth))
-            yield row("lemma_23_over_bound", least / bound, depth=depth)
+    """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ).
+
+    Also the smallest of the first coefficients of f at 0, by interpolation near 0.
+    """
+    n, nodes = 24, chebyshev.chebpts1(40)
+    names = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
+    for row, name, depth in grid(activation=names, depth=setting.depths):
+        layer = CorrelationMap(name)
+        fit = chebyshev.chebfit(nodes, layer(nodes / 2, depth), 39)
+        yield row("series_least", (chebyshev.cheb2poly(fit[:17]) * 2.0 ** np.arange(17))[:9].min())
+        for seed, ratio in itertools.product(setting.seeds, (1.0, 2.0, 8.0)):
+            gram = gram_matrix(on_sphere(seed, n, round(ratio * n)))
+            delta, least = (np.linalg.eigvalsh(k)[0] for k in (gram, layer(gram, depth)))
+            bound = 1 - layer(1 - delta, depth)
+            yield row("lemma_23_over_bound", least / bound, n=n, seed=seed, at=ratio)
 
 
-def schoenberg(setting: Setting) -> Measurements:
-    """Measure the smallest of the first coefficients of σ̂^(L) at 0, by interpolation near 0."""
-    nodes = chebyshev.chebpts1(40) / 2
-    for row, name, depth in grid(activation=KERNEL_ACTIVATIONS, depth=setting.depths):
-        values = CorrelationMap(name)(nodes, depth)
-        series = chebyshev.cheb2poly(chebyshev.chebfit(2 * nodes, values, 39)[:17])
-        yield row("series_least", (series * 2.0 ** np.arange(17))[:9].min())
+def gram_matrix(x: Array) -> Array:
+    """Return the Gram matrix (n, n) of samples of norm 1, whose diagonal is exactly 1."""
+    gram = x @ x.T
+    np.fill_diagonal(gram, 1.0)
+    return np.asarray(gram)
 
 
 def neural_tangent(setting: Setting) -> Measurements:
@@ -235,15 +232,16 @@ def equal_correlations(setting: Setting) -> Measurements:
     """Measure kappa - 1 of the NTK of equally correlated samples over its bounds.
 
     With r = Θ_12/Θ_11 it is n r/(1 - r). Correlations are 1 - δ, so that δ is the separation of
-    both Assumptions A and B.
+    both Assumptions A and B. Also the δ of Assumption B over that of A, of random samples too.
     """
+    sizes, separations = (2, 4), (0.25, 0.3, 0.5, 0.9)
     names = ("normalized_relu", "normalized_gelu", "normrelu", "erf")
-    for row, name, delta in grid(activation=names, at=EQUAL_SEPARATIONS):
-        layer = CorrelationMap(name)
-        mu, apart = layer.mu, theory.separating_depth(delta, layer.mu)
+    for row, name, delta in grid(activation=names, at=separations):
+        mu = CorrelationMap(name).mu
+        apart = theory.separating_depth(delta, mu)
         half = (1 - mu / 2) ** apart
         yield row("corollary_28_half", half, 0.5, 2 * delta, depth=apart)
-        firsts = {n: theory.first_depth(n, delta, mu, ntk=True) for n in EQUAL_SIZES}
+        firsts = {n: theory.first_depth(n, delta, mu, ntk=True) for n in sizes}
         x = [[1, 0], [1 - delta, math.sqrt(delta * (2 - delta))]]
         depths = range(5 * max(firsts.values()) // 2 + 1)
         kernels = along_depth(x, depths=depths, activation=name)
@@ -257,13 +255,9 @@ def equal_correlations(setting: Setting) -> Measurements:
             deep = [*{4 * apart, 8 * apart}]
             bound = theory.excess_bound_b(deep, n, delta, mu, ntk=True)
             yield row("ntk_excess_b", excess[deep] / bound, n=n, depth=deep)
-
-
-def assumptions(setting: Setting) -> Measurements:
-    """Measure the δ of Assumption B over that of A, of random and of equally correlated samples."""
-    for row, seed in grid(n=N, d=2 * N, seed=setting.seeds):
-        x = on_sphere(seed, N, 2 * N)
-        apart = 1 - np.abs(x @ x.T - np.eye(N)).max()
-        yield row("assumption_b", np.linalg.eigvalsh(x @ x.T)[0] / apart)
-    for row, n, delta in grid(n=EQUAL_SIZES, at=EQUAL_SEPARATIONS):
+    for row, n, delta in grid(n=sizes, at=separations):
         yield row("assumption_b", np.linalg.eigvalsh(1 - delta * (1 - np.eye(n)))[0] / delta)
+    for row, n, seed in grid(n=[24], d=48, seed=setting.seeds):
+        gram = gram_matrix(on_sphere(seed, n, 2 * n))
+        apart = 1 - np.abs(gram - np.eye(n)).max()
+        yield row("assumption_b", np.linalg.eigvalsh(gram)[0] / apart)

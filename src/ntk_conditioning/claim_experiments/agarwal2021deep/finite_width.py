@@ -4,7 +4,6 @@ Descent is on (1/n) Σ (f(x_i) - y_i)²: a step of size η multiplies the residu
 The step sizes that the paper prints lack the factor n/2 of the ``scaled`` ones.
 """
 
-import itertools
 import math
 from functools import partial
 
@@ -13,11 +12,14 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
+    CorrelationMap,
+    gram_matrix,
+)
 from ntk_conditioning.claim_experiments.agarwal2021deep.norms import scaled
 from ntk_conditioning.claim_experiments.numerics import descent_losses, exponent, network, on_sphere
 from ntk_conditioning.kernels import infinite
-from ntk_conditioning.kernels.empirical import ntk
+from ntk_conditioning.kernels.empirical import nngp, ntk
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, embeddings, forward, init_mlp
 from ntk_conditioning.seeds import generator
@@ -27,23 +29,20 @@ START = 0.7  # correlation of two samples
 WIDTHS = (32, 128)
 #: Layers of a network, and after how many the correlations no longer remember the start.
 LAYERS, SETTLED = 64, 32
-UNITS = 2**14  # of a layer of all networks that are drawn at a time
 #: Activations, and the norm of what a layer gives the next; erf(3z) is far from linear.
 KINDS = {"odd": ("erf", 3.0), "uneven": ("normalized_relu", 1.0)}
-#: Separations δ, scales s of erf(s z), whose μ grows with s, and depths L for Theorem 52's width.
-SEPARATIONS, SCALES, DEPTHS = (0.05, 0.15, 0.4), (1.0, 2.0, 4.0), (2, 3, 4, 6)
 
 #: Descent: dimension, width, depth and activation of networks, and numbers of samples.
 D, WIDTH, DEPTH, ACTIVATION = 16, 512, 4, "normalized_relu"
-SIZES, FEW, SCALED, MANY = (16, 64), (4, 16), (6, 12), (8, 16, 32, 64)
-TARGET = 1e-2  # of the loss, relative to the first, that stochastic descent is to reach
+SIZES = (16, 64)
 
 
 def decay(setting: Setting) -> Measurements:
     """Measure m E ρ_h, m E (2/π) arcsin ρ_h and √m E|ρ_h| in deep layers, beside their limits.
 
     A layer of width m gives ρ' = (1 - μ) ρ + a_2² ρ² + …, and noise of variance 1/m. So m E ρ_h²
-    tends to 1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal.
+    tends to 1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal. Also E|ρ_h| by
+    Eq. (3) as printed, with 1/√m between Π and the next W, and as in the proof.
     """
     for kind, (name, scale) in KINDS.items():
         series, limit = scaled(name, scale), CorrelationMap(name, scale**2)
@@ -60,6 +59,10 @@ def decay(setting: Setting) -> Measurements:
             if width == max(WIDTHS):
                 early = np.abs(paths.mean(axis=1))
                 yield row(f"{kind}_decay", _factor(early), None, _factor(limit.path(START)))
+        row, width = partial(measurement, activation=name, depth=LAYERS), WIDTHS[-1]
+        for statement, norm in (("printed", scale / math.sqrt(width)), ("proof", scale)):
+            last = _paths(name, width, setting.seeds[0], LAYERS, scale=norm, start=START)[-1]
+            yield row(f"equation_3_{statement}", np.abs(last).mean(), width=width)
 
 
 def _factor(means: Array) -> float:
@@ -68,30 +71,21 @@ def _factor(means: Array) -> float:
     return float((means[last] / means[first]) ** (1 / (last - first)))
 
 
-def scaling(setting: Setting) -> Measurements:
-    """Measure Eq. (3) as printed, with 1/√m between Π and the next W, beside the proof's."""
-    width = WIDTHS[-1]
-    for name, norm in KINDS.values():
-        row = partial(measurement, activation=name, depth=LAYERS, width=width)
-        for statement, scale in (("printed", norm / math.sqrt(width)), ("proof", norm)):
-            last = _paths(name, width, setting.seeds[0], LAYERS, scale=scale, start=START)[-1]
-            yield row(f"equation_3_{statement}", np.abs(last).mean())
-
-
 def concentration(setting: Setting) -> Measurements:
     """Measure how the width that Theorem 52's proof needs depends on μ, δ and L.
 
     It wants |ρ_h - σ̂(ρ_(h-1))| <= δμ/4 in all L layers but for a probability of e^-L. A quantile q
     of these distances at one width m gives the width, m (4q/δμ)².
     """
+    deltas, scales, depths = (0.05, 0.15, 0.4), (1.0, 2.0, 4.0), (2, 3, 4, 6)
+    mus = [scaled("erf", scale).non_linearity for scale in scales]  # grows with s in erf(s z)
     for row, seed in grid(activation="erf", seed=setting.seeds):
-        widths = [_needed(seed, 3.0, delta) for delta in SEPARATIONS]
-        yield row("width_delta_exponent", exponent(SEPARATIONS, widths), None, -2.0)
-        mus = [scaled("erf", scale).non_linearity for scale in SCALES]
-        widths = [_needed(seed, scale, SEPARATIONS[-1]) for scale in SCALES]
+        widths = [_needed(seed, 3.0, delta) for delta in deltas]
+        yield row("width_delta_exponent", exponent(deltas, widths), None, -2.0)
+        widths = [_needed(seed, scale, deltas[-1]) for scale in scales]
         yield row("width_mu_exponent", exponent(mus, widths), 2.0, -2.0)
-        widths = [_needed(seed, 3.0, 1.0, depth) for depth in DEPTHS]
-        yield row("width_depth_exponent", exponent(DEPTHS, widths), None, 1.0)
+        widths = [_needed(seed, 3.0, 1.0, depth) for depth in depths]
+        yield row("width_depth_exponent", exponent(depths, widths), None, 1.0)
 
 
 def _needed(seed: int, scale: float, delta: float, depth: int | None = None) -> float:
@@ -121,10 +115,10 @@ def _paths(
     """Return the correlations (layers + 1, networks) of two samples, at random initialisation.
 
     A unit sees two normal variables of that correlation, which are drawn in place of matrices. Of
-    max(4, UNITS/width) networks, or ``networks`` times as many from several streams.
+    max(4, 2^14/width) networks, or ``networks`` times as many from several streams.
     """
     rngs = [generator(seed, "init", number) for number in range(1, networks + 1) or [None]]
-    sigma, count = activations.get(name), max(4, UNITS // width)
+    sigma, count = activations.get(name), max(4, 2**14 // width)
     path = [np.full(len(rngs) * count, start)]
     for _ in range(layers):
         rho = path[-1][:, None]
@@ -140,18 +134,17 @@ def _paths(
 
 def kernel_distance(setting: Setting) -> Measurements:
     """Measure Lemma 43: how the largest |K_ij - K̄_ij| falls with the width and grows with depth."""
-    n, depths, limit = SIZES[0], (1, 2, 4, 8), CorrelationMap("erf")
+    n, depths, limit = 16, (1, 2, 4, 8), CorrelationMap("erf")
     for row, seed in grid(activation="erf", n=n, d=D, seed=setting.seeds):
         x = on_sphere(seed, n, D)
-        gram, distances = np.minimum(x @ x.T, 1.0), []
-        for width, depth in itertools.product(setting.widths, depths):
-            mlp = network(seed, D, depth=depth, width=width, activation="erf")
-            phi = embeddings(mlp, torch.from_numpy(x)).numpy()
-            distances.append(np.abs(phi @ phi.T - limit(gram, depth)).max())
-        by_depth = np.reshape(distances, (-1, len(depths)))
-        power = exponent(setting.widths, by_depth)
+        kernels = [limit(gram_matrix(x), depth) for depth in depths]
+        distances = np.empty((len(setting.widths), len(depths)))
+        for i, j in np.ndindex(distances.shape):
+            mlp = network(seed, D, depth=depths[j], width=setting.widths[i], activation="erf")
+            distances[i, j] = np.abs(nngp(mlp, torch.from_numpy(x)).numpy() - kernels[j]).max()
+        power = exponent(setting.widths, distances)
         yield row("kernel_distance_exponent", power, -0.5, depth=depths)
-        growth = exponent(np.exp(depths), by_depth.mean(axis=0))
+        growth = exponent(np.exp(depths), distances.mean(axis=0))
         yield row("kernel_distance_growth", math.exp(growth), 2.0)
 
 
@@ -177,10 +170,10 @@ def depth_of_samples(setting: Setting) -> Measurements:
 
     And κ of the infinite-width NTK at their L_2(n, δ). The width, poly(n, 1/δ), is 4 n² here.
     """
-    mu = CorrelationMap("erf").mu
+    mu, sizes = CorrelationMap("erf").mu, (6, 12)
     for row, seed in grid(activation="erf", d=D, seed=setting.seeds):
         rates = []
-        for n in SCALED:
+        for n in sizes:
             x, init = on_sphere(seed, n, D), generator(seed, "init")
             delta = 1 - np.abs(x @ x.T - np.eye(n)).max()
             depth, width = first_depth(n, delta, mu), 4 * n**2
@@ -191,16 +184,17 @@ def depth_of_samples(setting: Setting) -> Measurements:
             rates.append(_least_decay(losses))
             if seed == setting.seeds[0]:
                 deep = first_depth(n, delta, mu, ntk=True)
-                low, *_, high = np.linalg.eigvalsh(infinite.ntk(x, depth=deep, activation="erf"))
-                yield row("ntk_kappa_at_depth", high / low, n=n, depth=deep, at=delta)
-        yield row("top_layer_rate_exponent", exponent(SCALED, rates))
+                kappa = np.linalg.cond(infinite.ntk(x, depth=deep, activation="erf"))
+                yield row("ntk_kappa_at_depth", kappa, n=n, depth=deep, at=delta)
+        yield row("top_layer_rate_exponent", exponent(sizes, rates))
 
 
 def all_layers(setting: Setting) -> Measurements:
     """Measure Theorem 47, where all is trained: the decay times κ, which is not to depend on n."""
+    sizes = (4, 16)
     for row, seed in grid(activation="erf", depth=2, width=WIDTH, seed=setting.seeds):
         decays = []
-        for n in FEW:
+        for n in sizes:
             mlp, x, noise = _problem(seed, n, depth=2, activation="erf")
             y = forward(mlp, x) + torch.from_numpy(noise) / 10  # near the start, as the width asks
             low, *_, high = np.linalg.eigvalsh(ntk(mlp, x).numpy())
@@ -208,8 +202,8 @@ def all_layers(setting: Setting) -> Measurements:
             steps = (2 / n * step / (low + high) for step in (2, n))
             losses = (descent_losses(mlp, x, y, step=step, steps=20) for step in steps)
             decays.append([_least_decay(each) * high / low for each in losses])
-        yield row("all_layers_scaled_step", np.array(decays)[:, 1], n=FEW)
-        printed, scaled = exponent(FEW, decays)
+        yield row("all_layers_scaled_step", np.array(decays)[:, 1], n=sizes)
+        printed, scaled = exponent(sizes, decays)
         yield row("all_layers_printed_step_exponent", printed)
         yield row("all_layers_scaled_step_exponent", scaled)
 
@@ -229,12 +223,12 @@ def features(setting: Setting) -> Measurements:
 
 
 def stochastic(setting: Setting) -> Measurements:
-    """Measure Theorems 51 and 45: steps of stochastic descent to a loss of TARGET, in the mean.
+    """Measure Theorems 51 and 45: steps of stochastic descent to a hundredth of the loss.
 
     Steps are 1/(2β), on one sample each, and a round of 8nβ/λ_min ends in the mean of its iterates.
     """
-    needed, smallest = [], []
-    for row, n in grid(activation=ACTIVATION, depth=DEPTH, width=WIDTH, n=MANY):
+    target, sizes, needed, smallest = 1e-2, (8, 16, 32, 64), [], []
+    for row, n in grid(activation=ACTIVATION, depth=DEPTH, width=WIDTH, n=sizes):
         mlp, x, y = _problem(setting.seeds[0], n)
         phi = embeddings(mlp, x).numpy()
         k = phi @ phi.T
@@ -244,15 +238,15 @@ def stochastic(setting: Setting) -> Measurements:
         first = np.mean(residual[0] ** 2)
         if n <= SIZES[0]:
             left = residual
-            for _ in range(math.ceil(math.log2(1 / TARGET))):
+            for _ in range(math.ceil(math.log2(1 / target))):
                 left, _ = _round(k, left, beta=beta, length=length, pick=pick)
-            yield row("sgd_loss", np.mean(left**2) / first / TARGET, at=TARGET)
+            yield row("sgd_loss", np.mean(left**2) / first / target, at=target)
         _, losses = _round(k, residual, beta=beta, length=length, pick=pick)
-        needed.append(int(np.argmax(losses / first < TARGET)))
+        needed.append(int(np.argmax(losses / first < target)))
         smallest.append(low)
         yield row("sgd_lambda_min", low, n)
-    yield measurement("sgd_steps_exponent", exponent(MANY, needed), 0.0, 1.0, depth=DEPTH)
-    power = exponent(MANY, np.multiply(needed, smallest))
+    yield measurement("sgd_steps_exponent", exponent(sizes, needed), 0.0, 1.0, depth=DEPTH)
+    power = exponent(sizes, np.multiply(needed, smallest))
     yield measurement("sgd_steps_times_lambda_min_exponent", power, 0.0, 1.0, depth=DEPTH)
 
 

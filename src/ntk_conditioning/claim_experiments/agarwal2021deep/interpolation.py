@@ -12,8 +12,11 @@ import numpy as np
 from scipy import special, stats
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
-from ntk_conditioning.claim_experiments.agarwal2021deep import correlations
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
+    QUADRATIC,
+    CorrelationMap,
+    gram_matrix,
+)
 from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.networks import activations
@@ -29,8 +32,6 @@ SIGNAL, NOISE = 0.25, 0.25
 TESTS = 128
 
 DELTAS = np.array([1e-2, 3e-3, 1e-3, 3e-4, 1e-4])
-ARC_SIZES = np.array([4, 8, 16, 32])
-SPACING = 0.05  # of neighbours on an arc, in radians
 N, DRAWS = 16, 20_000
 
 
@@ -65,7 +66,7 @@ def excess_risk(setting: Setting) -> Measurements:
     """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
 
     In less deep networks also Lemma 55 and Eqs. (25) and (26), of vᵀBv of the function v alone and
-    εᵀCε of the noise alone.
+    εᵀCε of the noise alone; and |ε|², which Eq. (26) is to bound.
     """
     layer, excesses = CorrelationMap(ACTIVATION), []
     for n in SIZES:
@@ -78,9 +79,7 @@ def excess_risk(setting: Setting) -> Measurements:
             x, fresh = (on_sphere(rng, count, D) for count in (n, TESTS))
             noise, fresh_noise = (rng.choice([-NOISE, NOISE], count) for count in (n, TESTS))
             v, fresh_v = (SIGNAL * math.sqrt(D) * samples[:, 0] for samples in (x, fresh))
-            gram = x @ x.T
-            np.fill_diagonal(gram, 1.0)
-            kernel = layer(gram, depth)
+            kernel = layer(gram_matrix(x), depth)
             weights = np.linalg.solve(kernel, np.column_stack([v, noise]))
             answers = layer(np.clip(fresh @ x.T, -1, 1), depth) @ weights
             missed, spoilt = answers[:, 0] - fresh_v, answers[:, 1]
@@ -102,49 +101,47 @@ def excess_risk(setting: Setting) -> Measurements:
         excesses.append(np.mean(of_noise))
     power = exponent(SIZES, excesses)
     yield measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
+    # all labels are -1, which are 1 with probability 0.9 and Φ = 1, so that v* is 0.8
+    sizes = np.array(SIZES)
+    bound = sizes * (1 + 0.8**2)
+    yield measurement("noise_square", sizes * (-1 - 0.8) ** 2, bound, 2 * bound, n=sizes)
 
 
-def noise_square(setting: Setting) -> Measurements:
-    """Measure |ε|² where all y_i are -1, which Eq. (26) is to bound."""
-    n = np.array(SIZES)  # labels are 1 with probability 0.9 and Φ = 1, so that v* is 0.8
-    bound = n * (1 + 0.8**2)
-    yield measurement("noise_square", n * (-1 - 0.8) ** 2, bound, 2 * bound, n=n)
+def one_layer(setting: Setting) -> Measurements:
+    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³.
 
+    Also Theorem 58: the rank of one layer's kernel in a plane, and Σ a_k² over odd k >= 3.
+    """
+    layer, row = CorrelationMap("relu"), partial(measurement, activation="relu")
 
-def smallest_eigenvalue(setting: Setting) -> Measurements:
-    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³."""
-    layer = CorrelationMap("relu")
-    row = partial(measurement, activation="relu")
+    def least(count: int, spacing: float) -> float:
+        return float(np.linalg.eigvalsh(layer(_on_arc(count, spacing)) / 2)[0])  # E ReLU(z)² = 1/2
+
     for n, power in ((2, 1.0), (3, 1.5)):
-        smallest = [_least(layer, n, math.acos(1 - delta)) for delta in DELTAS]
+        smallest = [least(n, math.acos(1 - delta)) for delta in DELTAS]
         yield row("features_over_bound", smallest / (DELTAS**1.5 / n**3), n=n, at=DELTAS)
         yield measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
-    smallest = [_least(layer, n, SPACING) for n in ARC_SIZES]
-    bound = (1 - math.cos(SPACING)) ** 1.5 / ARC_SIZES**3
-    yield row("features_over_bound", smallest / bound, n=ARC_SIZES, at=SPACING)
-    yield measurement("features_n_exponent", exponent(ARC_SIZES, smallest), -3.0, at=SPACING)
-
-
-def _least(layer: CorrelationMap, count: int, spacing: float) -> float:
-    """Return λ_min for samples on an arc, neighbours ``spacing`` apart."""
-    angles = spacing * np.arange(count)
-    gram = np.cos(np.subtract.outer(angles, angles))
-    return float(np.linalg.eigvalsh(layer(gram) / 2)[0])  # E ReLU(z)² = 1/2
-
-
-def one_layer_kernel(setting: Setting) -> Measurements:
-    """Measure Theorem 58: the rank of one layer's kernel in a plane, and Σ a_k² over odd k >= 3."""
-    n = 8
-    angles = math.pi * np.arange(n) / n  # no two of them opposite
-    gram = np.minimum(np.cos(np.subtract.outer(angles, angles)), 1.0)
+    sizes, spacing = np.array([4, 8, 16, 32]), 0.05  # of neighbours
+    smallest = [least(n, spacing) for n in sizes]
+    bound = (1 - math.cos(spacing)) ** 1.5 / sizes**3
+    yield row("features_over_bound", smallest / bound, n=sizes, at=spacing)
+    yield measurement("features_n_exponent", exponent(sizes, smallest), -3.0, at=spacing)
     # Hermite coefficients: infinitely many of both parities, of one, and three in all
-    names = ("normrelu", "selu", "relu", "gelu", "softplus", "tanh", correlations.QUADRATIC)
+    names, n = ("normrelu", "selu", "relu", "gelu", "softplus", "tanh", QUADRATIC), 8
     for sigma in map(activations.get, names):
         row = partial(measurement, activation=sigma.name, n=n, d=2)
-        eigenvalues = np.linalg.eigvalsh(CorrelationMap(sigma)(gram))
-        floor = n * np.finfo(np.float64).eps * eigenvalues[-1]
-        yield row("one_layer_rank", np.count_nonzero(eigenvalues > 10 * floor))
+        kernel = CorrelationMap(sigma)(_on_arc(n, math.pi / n))  # no two of them opposite
+        yield row(
+            "one_layer_rank",
+            np.linalg.matrix_rank(kernel, rtol=10 * n * np.finfo(float).eps, hermitian=True),
+        )
         yield row("odd_coefficients", np.sum(expansion(sigma).coefficients[3::2] ** 2))
+
+
+def _on_arc(n: int, spacing: float) -> Array:
+    """Return the Gram matrix of samples on an arc, neighbours ``spacing`` radians apart."""
+    angles = spacing * np.arange(n)
+    return np.asarray(np.cos(np.subtract.outer(angles, angles)))
 
 
 def good_event(setting: Setting) -> Measurements:

@@ -21,24 +21,14 @@ from ntk_conditioning.theory.agarwal2021deep import correlation_bound, separatin
 #: Concave on R+, convex on R-, and 0 at 0, as Theorem 37 and Lemma 39 want them.
 CONVEX_CONCAVE = ("tanh", "erf", "relu", "leaky_relu", "selu")
 GAMMA = np.geomspace(1e-3, 1e3, 401)
-STARTS = np.array([0.5, 0.6, 0.8, 0.95, 1.05, 1.25, 2.0, 4.0, 16.0])
 SHIFTED = Activation(
     "shifted_relu", lambda z: z.clamp(min=0) - 1, lambda z: (z > 0).to(z.dtype), kinks=(0.0,)
 )
-DEGREES = np.arange(5)  # of Hermite polynomials
-#: Variances of weights with which Poole et al.'s length map of the shifted ReLU is looked at.
-VARIANCES = (2.1, 2.5, 2.9, 3.5)
 
 ODD = ("tanh", "erf")
 SQUARES = np.array([0.5, 0.8, 1.0, 1.5, 4.0])  # squared norms of samples, all pairs of them
 DELTAS = np.array([0.01, 0.1, 0.5, 0.9])
 ROUNDING = 1e-8  # of correlations by quadrature; below it bounds are not compared
-
-ALPHA, DELTA = 0.0798, 0.0185  # α' and δ' as Theorem 59 prints them
-#: Squared norms of samples for NormReLU, all pairs of which are taken.
-NORMS = np.array([0.5, 1.0, 2.0])
-SEPARATIONS = (0.02, 0.05, 0.2, 1.0, 1.9)
-EPSILONS = (1e-2, 1e-4)
 
 
 def paths(
@@ -73,15 +63,16 @@ def contraction(activation: str) -> float:
 
 def convergence(setting: Setting) -> Measurements:
     """Measure Theorem 37: |k̄(x, x) - 1| after L layers, printed of squares; ``at`` is |x|²."""
+    starts = np.array([0.5, 0.6, 0.8, 0.95, 1.05, 1.25, 2.0, 4.0, 16.0])
     for row, name in grid(activation=CONVEX_CONCAVE):
-        alpha, q = contraction(name), STARTS
+        alpha, q = contraction(name), starts
         yield row("alpha", alpha)
         for depth in range(1, max(setting.depths) + 1):
             q, shrunk = length_map(activations.get(name), q), (1 - alpha) ** depth
             if depth in setting.depths:
-                right, printed = shrunk * np.abs(STARTS - 1), shrunk * (STARTS - 1) ** 2
-                yield row("length", np.abs(q - 1), None, right, depth=depth, at=STARTS)
-                yield row("length_squared", np.abs(q**2 - 1), printed, depth=depth, at=STARTS)
+                right, printed = shrunk * np.abs(starts - 1), shrunk * (starts - 1) ** 2
+                yield row("length", np.abs(q - 1), None, right, depth=depth, at=starts)
+                yield row("length_squared", np.abs(q**2 - 1), printed, depth=depth, at=starts)
 
 
 def shape(setting: Setting) -> Measurements:
@@ -104,27 +95,31 @@ def shape(setting: Setting) -> Measurements:
 def hermite_basis(setting: Setting) -> Measurements:
     """Measure Lemma 40: E h_i^γ(z) h_j^γ'(z') of correlated variables of variances γ and γ'.
 
-    ``n`` is i, ``d`` is j, ``at`` is γ', and γ is 1/2. Eq. (14) and the proof print γ² for γ.
+    ``n`` is i, ``d`` is j, ``at`` is γ', and γ is 1/2. Eq. (14) and the proof print γ² for γ, with
+    which h_j^γ(√γ u) is s^j H_j(u/s)/√j!, s = √γ, and not H_j(u)/√j!.
     """
     nodes, weights = hermite_e.hermegauss(90)
     weights = np.outer(weights, weights) / (2 * math.pi)
-    gamma, rho = 0.5, 0.6
-    first = math.sqrt(gamma) * nodes[:, None]
+    gamma, rho, j = 0.5, 0.6, np.arange(5)
+    normal = nodes[:, None], rho * nodes[:, None] + math.sqrt(1 - rho**2) * nodes
     for row, other in grid(at=(0.5, 1.0, 2.0)):
-        second = math.sqrt(other) * (rho * nodes[:, None] + math.sqrt(1 - rho**2) * nodes)
-        for name, power in (("hermite_product_printed", 2), ("hermite_product", 1)):
-            bases = _polynomials(first, gamma, power), _polynomials(second, other, power)
-            products = np.einsum("xy,ixy,jxy->ij", weights, *bases)
-            yield row(name, products, None, np.diag(rho**DEGREES), n=DEGREES[:, None], d=DEGREES)
+        roots = math.sqrt(gamma), math.sqrt(other)
+        first, second = (root * u for root, u in zip(roots, normal, strict=True))
+        for name, scales in (("hermite_product_printed", roots), ("hermite_product", (1.0, 1.0))):
+            one, two = (
+                hermite_e.hermevander(u / s, 4) * s**j / np.sqrt(factorial(j))
+                for u, s in zip(normal, scales, strict=True)
+            )
+            products = np.einsum("xy,xyi,xyj->ij", weights, one, two)
+            yield row(name, products, None, np.diag(rho**j), n=j[:, None], d=j)
         printed, right = (
             math.exp((gamma**power + other**power) / 2 + rho * math.sqrt(gamma * other))
             for power in (2, 1)
         )
-        mean = np.sum(weights * np.exp(first + second))
-        yield row("generating_function", mean, printed, right)
+        yield row("generating_function", np.sum(weights * np.exp(first + second)), printed, right)
         for name in ("tanh", "gelu"):
             sigma = activations.get(name)
-            a, b = (sigma.gain * scaled(name, math.sqrt(q)).coefficients for q in (gamma, other))
+            a, b = (sigma.gain * scaled(name, root).coefficients for root in roots)
             value = sigma.gain**2 * np.sum(weights * sigma.values(first) * sigma.values(second))
             series, square = polynomial.polyval(rho, a * b), length_map(sigma, other)
             yield row("equation_15", value, None, series, activation=name)
@@ -138,13 +133,6 @@ def scaled(activation: str, scale: float) -> Expansion:
     return expand(lambda z: sigma.values(scale * z), kinks=sigma.kinks)
 
 
-def _polynomials(z: Array, gamma: float, power: int) -> Array:
-    """Return h_0 to h_4 (5, ...), the H_j of exp(tz - γ^power t²/2) over sqrt(γ^j j!)."""
-    j, deviation = DEGREES, gamma ** (power / 2)
-    h = hermite_e.hermevander(z / deviation, 4) * deviation**j
-    return np.asarray(np.moveaxis(h / np.sqrt(gamma**j * factorial(j)), -1, 0))
-
-
 def shifted_relu(setting: Setting) -> Measurements:
     """Count fixed points of the length map of max(x, 0) - 1, Appendix D.4's counter-example.
 
@@ -153,7 +141,7 @@ def shifted_relu(setting: Setting) -> Measurements:
     gamma = np.geomspace(1e-3, 1e9, 250)  # 1 is not among them
     ratios = length_map(SHIFTED, gamma) / gamma
     row = partial(measurement, activation=SHIFTED.name)
-    variances = np.array([SHIFTED.gain**2, *VARIANCES])
+    variances = np.array([SHIFTED.gain**2, 2.1, 2.5, 2.9, 3.5])
     signs = np.sign(variances[:, None] / SHIFTED.gain**2 * ratios - 1)
     yield row("length_fixed_points", np.count_nonzero(np.diff(signs), axis=1), at=variances)
     slopes = np.diff(length_map(SHIFTED, GAMMA)) / np.diff(GAMMA)
@@ -214,15 +202,17 @@ def many_layers(setting: Setting) -> Measurements:
 
 def normrelu(setting: Setting) -> Measurements:
     """Measure Theorem 59: correlations from layer L̂ on over their bound, the largest over pairs."""
-    mu = CorrelationMap("normrelu").mu
-    firsts = [math.ceil(2 / ALPHA * math.log(3 / min(eps, mu / 4))) for eps in EPSILONS]
-    w, _ = paths("normrelu", NORMS, SEPARATIONS, max(firsts) + 500, equal=2e-4)
+    alpha, delta, mu = 0.0798, 0.0185, CorrelationMap("normrelu").mu  # α' and δ' as printed
+    separations = (0.02, 0.05, 0.2, 1.0, 1.9)
+    firsts = {eps: math.ceil(2 / alpha * math.log(3 / min(eps, mu / 4))) for eps in (1e-2, 1e-4)}
+    squares, last = np.array([0.5, 1.0, 2.0]), max(firsts.values()) + 500
+    w, _ = paths("normrelu", squares, separations, last, equal=2e-4)
     rho = np.moveaxis(1 - w, 1, 0)
-    for (row, delta), path in zip(grid(activation="normrelu", at=SEPARATIONS), rho, strict=True):
-        for epsilon, first in zip(EPSILONS, firsts, strict=True):
+    for (row, apart), path in zip(grid(activation="normrelu", at=separations), rho, strict=True):
+        for epsilon, first in firsts.items():
             # the bound is one-sided: of samples more than a right angle apart it is that of δ = 1
             layers = np.arange(len(path) - first)
-            bound = correlation_bound(layers, min(delta, 1.0) - DELTA, mu / 2)
-            ratios = path[first:].max(axis=(1, 2)) / (bound + DELTA * epsilon)
+            bound = correlation_bound(layers, min(apart, 1.0) - delta, mu / 2)
+            ratios = path[first:].max(axis=(1, 2)) / (bound + delta * epsilon)
             yield row(f"theorem_59_epsilon_{epsilon:g}", ratios.max(), depth=first)
-        yield row("normrelu_rise", np.abs(path).max() - abs(1 - delta), DELTA)
+        yield row("normrelu_rise", np.abs(path).max() - abs(1 - apart), delta)
