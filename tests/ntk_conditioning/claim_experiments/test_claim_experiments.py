@@ -13,12 +13,17 @@ import torch
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting, followups
 from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
+from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import draw_weights
+from ntk_conditioning.transition.feedforward import draw_network
+from ntk_conditioning.transition.linearisation import Expansion
 from ntk_workflow.claims.checking import check
 from ntk_workflow.claims.pages import described
 from ntk_workflow.claims.papers import load
+from tests.ntk_conditioning.gradients import explicit_gradients
 
 NAME = "claim_experiments"
 ROOT = Path(__file__).parents[3]
@@ -82,6 +87,33 @@ def test_layers_to_one_are_those_of_the_recursion():
 def test_depth_zero_has_the_covariance_of_the_sphere():
     row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
     assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("tanh", "signs"), ("softplus", "normal")])
+def test_two_layer_networks_of_input_1_bend_as_their_neurons_do(name: str, kind: str):
+    sigma, rng = activations.get(name), np.random.default_rng(5)
+    norm = hessians.two_layer_norm(sigma, kind, 6, np.random.default_rng(5))
+    z = rng.standard_normal(6)
+    v = rng.standard_normal(6) if kind == "normal" else rng.choice([-1.0, 1.0], 6)
+    model = draw_network(1, [6], activation=name, generator=rng)
+    model = model.with_weights([torch.from_numpy(z)[:, None], torch.from_numpy(v)[None]])
+    expansion = Expansion(model, torch.ones(1, dtype=torch.float64))
+    dense = torch.autograd.functional.hessian(expansion.value, expansion.origin)
+    assert norm == pytest.approx(float(torch.linalg.matrix_norm(dense, 2)), rel=1e-7)
+    dz, dv = change = rng.standard_normal((2, 6))
+    expected = expansion.quadratic_term(torch.from_numpy(change.ravel()))
+    assert hessians.quadratic_term(sigma, z, v, dz, dv) == pytest.approx(expected, rel=1e-10)
+
+
+def test_normals_turn_as_explicit_gradients_do():
+    net, x = normals.network((9, 8, 7), "tanh", seed=1)
+    moved = normals.moved(net, x)
+    squares = [(a - b).square().sum() for a, b in zip(net.weights, moved.weights, strict=True)]
+    assert math.sqrt(sum(squares)) == pytest.approx(normals.RADIUS)
+    for layer, mean in enumerate(normals.rotations(net, moved, x), start=1):
+        here, there = (explicit_gradients(one, x, layer) for one in (net, moved))
+        cosines = torch.nn.functional.cosine_similarity(here, there, dim=1)
+        assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
 
 
 def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
