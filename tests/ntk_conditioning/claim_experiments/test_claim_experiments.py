@@ -14,6 +14,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting, followups
 from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
+from ntk_conditioning.claim_experiments.liu2023relu import limits
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
@@ -56,9 +57,17 @@ def test_measurements_are_distinct_numbers_and_every_claim_has_its_published_ver
         assert verdict == VERDICTS[f"{paper}.{claim.name}"], claim.name
 
 
-def test_a_paper_without_experiments_is_named():
+def test_a_paper_without_experiments_and_too_small_a_setting_are_refused():
     with pytest.raises(UserError, match="no experiments for the paper 'other'"):
         list(measure("other", SETTINGS["liu2023relu"]))
+    with pytest.raises(UserError, match="two widths or more, and depths of at least 1"):
+        Setting(widths=[64], depths=[1], seeds=[1])
+
+
+def test_draws_of_seeds_a_thousand_apart_are_counted_once():
+    settings = (Setting([16, 32], [1], seeds) for seeds in ([1, 1001, 2001], [1], [2001]))
+    squares = [next(limits.networks(setting))[0]["value"] ** 2 for setting in settings]
+    assert squares[0] == pytest.approx(np.mean(squares[1:]))
 
 
 def test_correlations_of_unequal_norms_are_those_of_a_quadrature_in_the_plane():
@@ -72,8 +81,7 @@ def test_correlations_of_unequal_norms_are_those_of_a_quadrature_in_the_plane():
         assert 1 - after[0, 1] == pytest.approx(product / math.sqrt(square * square2), abs=1e-9)
 
 
-def test_layers_to_one_are_those_of_the_recursion():
-    """Of the quadratic activation, by hand: 1 - ρ goes to 1 - ρ less a quarter of its square."""
+def test_layers_to_one_and_covariances_are_those_found_by_hand():
     rows = table("agarwal2021deep").query("statement == 'lemma_36_layers'")
     measured = rows.query("activation == 'quadratic'").set_index("at")["value"]
     for epsilon in correlations.EPSILONS:
@@ -82,9 +90,6 @@ def test_layers_to_one_are_those_of_the_recursion():
             w, layers = w - w**2 / 4, layers + 1
         promised = math.ceil(math.log(2 / epsilon) / -math.log1p(-epsilon / 4))
         assert measured[epsilon] == pytest.approx(layers / max(promised, 4))
-
-
-def test_depth_zero_has_the_covariance_of_the_sphere():
     row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
     assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
 

@@ -65,8 +65,8 @@ def networks(setting: Setting) -> Measurements:
 
 
 def _numbers(setting: Setting, copies: int) -> list[int]:
-    """Return the seeds of ``copies`` draws for each seed of the setting."""
-    return [seed + 1000 * copy for seed in setting.seeds for copy in range(copies)]
+    """Return the seeds of ``copies`` draws for each seed of the setting, none of them twice."""
+    return sorted({seed + 1000 * copy for seed in setting.seeds for copy in range(copies)})
 
 
 def _measured(mlp: MLP, x: Array) -> dict[str, float]:
@@ -76,8 +76,9 @@ def _measured(mlp: MLP, x: Array) -> dict[str, float]:
     embedding, norms = factors.alphas[-1].numpy(), np.linalg.norm(x, axis=1)
     kernels = np.array([embedding @ embedding.T, ntk(mlp, torch.from_numpy(x)).numpy()])
     lengths = np.sqrt(np.diagonal(kernels, 0, 1, 2))
-    entries = np.diagonal(kernels, 1, 1, 2)[:, ::2]  # of pairs, whose angles are not near 0 or pi
-    angles = np.arccos(entries / (lengths[:, ::2] * lengths[:, 1::2]))
+    entries = np.diagonal(kernels, 1, 1, 2)[:, ::2]  # of pairs
+    cosines = entries / (lengths[:, ::2] * lengths[:, 1::2])
+    angles = np.arccos(np.clip(cosines, -1, 1))  # narrow networks make samples parallel
     theta = ANGLES if linear else theory.embedding_angle(ANGLES, depth)
     phi = ANGLES if linear else theory.gradient_angle(ANGLES, depth)
     one, other = factors.deltas[0].numpy()[:2]
