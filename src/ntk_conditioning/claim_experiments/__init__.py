@@ -22,7 +22,7 @@ KEYS = ("activation", "depth", "width", "n", "d", "seed", "at")
 
 
 def measurement(
-    statement: str,
+    statement: str | Sequence[str],
     value: ArrayLike,
     printed: ArrayLike | None = None,
     corrected: ArrayLike | None = None,

@@ -34,6 +34,13 @@ def on_sphere(rng: np.random.Generator | int, n: int, d: int) -> Array:
     return unit_rows(rng.standard_normal((n, d)))
 
 
+def gram_matrix(x: Array) -> Array:
+    """Return the Gram matrix (n, n) of samples of norm 1, whose diagonal is exactly 1."""
+    gram = x @ x.T
+    np.fill_diagonal(gram, 1.0)
+    return np.asarray(gram)
+
+
 def at_angle(first: Array, other: Array, angle: float) -> Array:
     """Return the unit vector at an ``angle`` to a unit vector, in its plane with another one."""
     across = other - (other @ first) * first

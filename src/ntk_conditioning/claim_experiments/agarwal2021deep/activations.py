@@ -42,9 +42,9 @@ SERIES = {
 
 
 def closed_forms(setting: Setting) -> Measurements:
-    """Measure duals, their coefficients and μ of the functions in Appendix C.4.
+    """Measure duals, their coefficients and μ in Appendix C.4, and μ of all activations by duals.
 
-    And of all activations μ = 1 - σ̂'(0) / (σ̂(1) - σ̂(0)) by duals, beside its definition.
+    That is 1 - σ̂'(0) / (σ̂(1) - σ̂(0)), beside its definition.
     """
     rho = np.array([-0.5, -0.25, 0.25, 0.5])  # 65 terms of a power series leave 1e-20
     for name, (function, printed, mu) in C4.items():

@@ -9,7 +9,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
-from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
+from ntk_conditioning.claim_experiments.numerics import exponent, gram_matrix, on_sphere
 from ntk_conditioning.duals.closed_forms import dual, pair_cosine_distances
 from ntk_conditioning.duals.fixed_points import fixed_point
 from ntk_conditioning.duals.hermite import expansion
@@ -187,9 +187,9 @@ def slow_convergence(setting: Setting) -> Measurements:
 
 
 def eigenvalue_bound(setting: Setting) -> Measurements:
-    """Measure Lemma 23: the smallest eigenvalue of f[K], f = σ̂^(L), over f(1) - f(1 - δ).
+    """Measure λ_min(f[K]) over f(1) - f(1 - δ), Lemma 23, and f's least coefficient, f = σ̂^(L).
 
-    Also the smallest of the first coefficients of f at 0, by interpolation near 0.
+    Of the first coefficients at 0, by interpolation near 0.
     """
     n, nodes = 24, chebyshev.chebpts1(40)
     names = ("normrelu", "normalized_relu", "relu", "tanh", "selu", "gelu")
@@ -202,13 +202,6 @@ def eigenvalue_bound(setting: Setting) -> Measurements:
             delta, least = (np.linalg.eigvalsh(k)[0] for k in (gram, layer(gram, depth)))
             bound = 1 - layer(1 - delta, depth)
             yield row("lemma_23_over_bound", least / bound, n=n, seed=seed, at=ratio)
-
-
-def gram_matrix(x: Array) -> Array:
-    """Return the Gram matrix (n, n) of samples of norm 1, whose diagonal is exactly 1."""
-    gram = x @ x.T
-    np.fill_diagonal(gram, 1.0)
-    return np.asarray(gram)
 
 
 def neural_tangent(setting: Setting) -> Measurements:
@@ -229,10 +222,10 @@ def neural_tangent(setting: Setting) -> Measurements:
 
 
 def equal_correlations(setting: Setting) -> Measurements:
-    """Measure kappa - 1 of the NTK of equally correlated samples over its bounds.
+    """Measure kappa - 1 of equally correlated samples' NTK over its bounds, and B's δ over A's.
 
     With r = Θ_12/Θ_11 it is n r/(1 - r). Correlations are 1 - δ, so that δ is the separation of
-    both Assumptions A and B. Also the δ of Assumption B over that of A, of random samples too.
+    both Assumptions A and B; of random samples these are compared.
     """
     sizes, separations = (2, 4), (0.25, 0.3, 0.5, 0.9)
     names = ("normalized_relu", "normalized_gelu", "normrelu", "erf")

@@ -12,10 +12,7 @@ import torch
 from torch import Tensor
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
-    CorrelationMap,
-    gram_matrix,
-)
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
 from ntk_conditioning.claim_experiments.agarwal2021deep.norms import scaled
 from ntk_conditioning.claim_experiments.numerics import descent_losses, exponent, network, on_sphere
 from ntk_conditioning.kernels import infinite
@@ -38,11 +35,11 @@ SIZES = (16, 64)
 
 
 def decay(setting: Setting) -> Measurements:
-    """Measure m E ρ_h, m E (2/π) arcsin ρ_h and √m E|ρ_h| in deep layers, beside their limits.
+    """Measure m E ρ_h, m E (2/π) arcsin ρ_h and √m E|ρ_h| in deep layers, and E|ρ_h| by Eq. (3).
 
     A layer of width m gives ρ' = (1 - μ) ρ + a_2² ρ² + …, and noise of variance 1/m. So m E ρ_h²
-    tends to 1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal. Also E|ρ_h| by
-    Eq. (3) as printed, with 1/√m between Π and the next W, and as in the proof.
+    tends to 1/(μ(2 - μ)), and m E ρ_h to a_2²/μ of that; ρ_h is nearly normal. Eq. (3) is taken as
+    printed, with 1/√m between Π and the next W, and as in the proof.
     """
     for kind, (name, scale) in KINDS.items():
         series, limit = scaled(name, scale), CorrelationMap(name, scale**2)
@@ -137,7 +134,7 @@ def kernel_distance(setting: Setting) -> Measurements:
     n, depths, limit = 16, (1, 2, 4, 8), CorrelationMap("erf")
     for row, seed in grid(activation="erf", n=n, d=D, seed=setting.seeds):
         x = on_sphere(seed, n, D)
-        kernels = [limit(gram_matrix(x), depth) for depth in depths]
+        kernels = [limit(np.minimum(x @ x.T, 1.0), depth) for depth in depths]
         distances = np.empty((len(setting.widths), len(depths)))
         for i, j in np.ndindex(distances.shape):
             mlp = network(seed, D, depth=depths[j], width=setting.widths[i], activation="erf")
@@ -160,9 +157,8 @@ def top_layer(setting: Setting) -> Measurements:
             of_steps = [_least_decay(_losses(phi, y, v0, step / high)) for step in (1, n / 2)]
             decays.append(np.multiply(of_steps, 4 * high / low))
         yield row("top_layer_scaled_step", np.array(decays)[:, 1], n=SIZES)
-        printed, scaled = exponent(SIZES, decays)
-        yield row("top_layer_printed_step_exponent", printed)
-        yield row("top_layer_scaled_step_exponent", scaled)
+        statements = [f"top_layer_{step}_step_exponent" for step in ("printed", "scaled")]
+        yield row(statements, exponent(SIZES, decays))
 
 
 def depth_of_samples(setting: Setting) -> Measurements:
@@ -203,9 +199,8 @@ def all_layers(setting: Setting) -> Measurements:
             losses = (descent_losses(mlp, x, y, step=step, steps=20) for step in steps)
             decays.append([_least_decay(each) * high / low for each in losses])
         yield row("all_layers_scaled_step", np.array(decays)[:, 1], n=sizes)
-        printed, scaled = exponent(sizes, decays)
-        yield row("all_layers_printed_step_exponent", printed)
-        yield row("all_layers_scaled_step_exponent", scaled)
+        statements = [f"all_layers_{step}_step_exponent" for step in ("printed", "scaled")]
+        yield row(statements, exponent(sizes, decays))
 
 
 def features(setting: Setting) -> Measurements:
@@ -245,9 +240,9 @@ def stochastic(setting: Setting) -> Measurements:
         needed.append(int(np.argmax(losses / first < target)))
         smallest.append(low)
         yield row("sgd_lambda_min", low, n)
-    yield measurement("sgd_steps_exponent", exponent(sizes, needed), 0.0, 1.0, depth=DEPTH)
-    power = exponent(sizes, np.multiply(needed, smallest))
-    yield measurement("sgd_steps_times_lambda_min_exponent", power, 0.0, 1.0, depth=DEPTH)
+    statements = ["sgd_steps_exponent", "sgd_steps_times_lambda_min_exponent"]
+    powers = exponent(sizes, np.transpose([needed, np.multiply(needed, smallest)]))
+    yield measurement(statements, powers, 0.0, 1.0, depth=DEPTH)
 
 
 def _problem(

@@ -12,12 +12,9 @@ import numpy as np
 from scipy import special, stats
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
-from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import (
-    QUADRATIC,
-    CorrelationMap,
-    gram_matrix,
-)
-from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
+from ntk_conditioning.claim_experiments.agarwal2021deep import correlations
+from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
+from ntk_conditioning.claim_experiments.numerics import exponent, gram_matrix, on_sphere
 from ntk_conditioning.duals.hermite import expansion
 from ntk_conditioning.networks import activations
 from ntk_conditioning.seeds import generator
@@ -63,10 +60,10 @@ def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> Array:
 
 
 def excess_risk(setting: Setting) -> Measurements:
-    """Measure Theorem 16: the excess risk of the interpolating predictor, at the depth it asks for.
+    """Measure the excess risk of interpolation at Theorem 16's depth, and |ε|² of Eq. (26).
 
     In less deep networks also Lemma 55 and Eqs. (25) and (26), of vᵀBv of the function v alone and
-    εᵀCε of the noise alone; and |ε|², which Eq. (26) is to bound.
+    εᵀCε of the noise alone.
     """
     layer, excesses = CorrelationMap(ACTIVATION), []
     for n in SIZES:
@@ -108,9 +105,9 @@ def excess_risk(setting: Setting) -> Measurements:
 
 
 def one_layer(setting: Setting) -> Measurements:
-    """Measure Theorem 56 at infinite width: λ_min of E ReLU(w·x)ReLU(w·x'), over δ^(3/2)/n³.
+    """Measure λ_min over δ^(3/2)/n³, Theorem 56, and rank and odd coefficients, Theorem 58.
 
-    Also Theorem 58: the rank of one layer's kernel in a plane, and Σ a_k² over odd k >= 3.
+    Of E ReLU(w·x)ReLU(w·x'); the rank is that of samples in a plane, and Σ a_k² over odd k >= 3.
     """
     layer, row = CorrelationMap("relu"), partial(measurement, activation="relu")
 
@@ -127,7 +124,7 @@ def one_layer(setting: Setting) -> Measurements:
     yield row("features_over_bound", smallest / bound, n=sizes, at=spacing)
     yield measurement("features_n_exponent", exponent(sizes, smallest), -3.0, at=spacing)
     # Hermite coefficients: infinitely many of both parities, of one, and three in all
-    names, n = ("normrelu", "selu", "relu", "gelu", "softplus", "tanh", QUADRATIC), 8
+    names, n = ("normrelu", "selu", "relu", "gelu", "softplus", "tanh", correlations.QUADRATIC), 8
     for sigma in map(activations.get, names):
         row = partial(measurement, activation=sigma.name, n=n, d=2)
         kernel = CorrelationMap(sigma)(_on_arc(n, math.pi / n))  # no two of them opposite

@@ -103,16 +103,15 @@ def infinite_depth(setting: Setting) -> Measurements:
         yield row("deep_kappa", kappa, 1.0, 1 + n / 3, n=n)
         limits = depth / math.pi / np.array([3, 2])
         remainders.append(limits - _falls(depth**-1.5, depth))
-    embedding, gradient = exponent(depths, remainders)
-    yield measurement("embedding_remainder_exponent", embedding)
-    yield measurement("gradient_remainder_exponent", gradient)
+    statements = ["embedding_remainder_exponent", "gradient_remainder_exponent"]
+    yield measurement(statements, exponent(depths, remainders))
 
 
 def two_samples(setting: Setting) -> Measurements:
-    """Measure kappa over the Gram matrix's, and over that of one layer less, at many angles.
+    """Measure kappa over the Gram matrix's and over that of one layer less, and λ_max of Eq. (44).
 
     A network makes kappa larger where the gradient angle φ is between θ and π - θ: the `window`.
-    Also the larger eigenvalue, of which Eq. (44a) lacks a factor of 2.
+    Eq. (44a) lacks a factor of 2.
     """
     depths = np.arange(1, max(setting.depths) + 1)
     degrees = np.array([10, 30, 45, 60, 66, 70, 80, 95, 100, 110, 130, 150, 170])
@@ -141,9 +140,9 @@ def two_samples(setting: Setting) -> Measurements:
 
 
 def close_rows(setting: Setting) -> Measurements:
-    """Measure Proposition 2.2: random rows, two of which come closer and closer.
+    """Measure Proposition 2.2 for random rows, two of which come closer, and Appendix B's bounds.
 
-    And Appendix B's c <= λ_max <= C for rows of norms from c to C, at several scales.
+    Those are c <= λ_max <= C for rows of norms from c to C; at several scales.
     """
     angles = np.array([1e-1, 1e-2, 1e-3, 1e-4])
     for row, seed in grid(n=N, d=4 * N, seed=setting.seeds):
@@ -154,8 +153,8 @@ def close_rows(setting: Setting) -> Measurements:
         ratios = high / low / (np.square(norms).mean(axis=1) / bound)
         yield row("close_rows_lambda_min_over_bound", low / bound, at=angles)
         yield row("close_rows_kappa_over_bound", ratios, at=angles)
-        yield row("close_rows_lambda_min_exponent", exponent(angles, low))
-        yield row("close_rows_kappa_exponent", exponent(angles, high / low))
+        statements = ["close_rows_lambda_min_exponent", "close_rows_kappa_exponent"]
+        yield row(statements, exponent(angles, np.transpose([low, high / low])))
     for row, angle in grid(n=2, d=8, at=angles):  # two rows of equal norm attain the bound
         low = np.linalg.svd(unit_rows(_rows(1, 2, 8, angle)), compute_uv=False)[-1] ** 2
         yield row("close_rows_lambda_min_over_bound", low / theory.lambda_min_bound(1, 1, angle))
@@ -191,9 +190,10 @@ def shallow(setting: Setting) -> Measurements:
         }
         for kind, x in datasets.items():
             low, *_, high = np.linalg.eigvalsh(_shallow(x)) / np.linalg.eigvalsh(x @ x.T)
-            yield row(f"shallow_{kind}_lambda_min_over_gram", low, d=len(x.T))
-            yield row(f"shallow_{kind}_lambda_max_over_gram", high, d=len(x.T))
-            yield row(f"shallow_{kind}_kappa_over_gram", high / low, d=len(x.T))
+            names = [
+                f"shallow_{kind}_{name}_over_gram" for name in ("lambda_min", "lambda_max", "kappa")
+            ]
+            yield row(names, [low, high, high / low], d=len(x.T))
 
 
 def _shallow(x: Array) -> Array:

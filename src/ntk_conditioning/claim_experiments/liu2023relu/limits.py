@@ -243,11 +243,9 @@ def lemmas(setting: Setting) -> Measurements:
                 off = rms(a[~np.eye(4, dtype=bool)])
                 d2 = 2 / q * np.maximum(z, 0).prod(axis=1).sum()
                 draws.append((active.mean(), d2, np.trace(a) / 4, off))
-            d1, d2, d3, off = np.transpose(draws)
-            yield row("lemma_d1", d1.mean(), both / 2, width=q)
-            yield row("lemma_d2", d2.mean(), product, width=q)
-            yield row("lemma_d3", d3.mean(), both, width=q)
-            off_diagonal.append(rms(off))
+            means, limits = np.mean(draws, axis=0)[:3], [both / 2, product, both]
+            yield row(["lemma_d1", "lemma_d2", "lemma_d3"], means, limits, width=q)
+            off_diagonal.append(rms([draw[3] for draw in draws]))
         yield row("lemma_d3_off_diagonal_exponent", exponent(units, off_diagonal))
 
 
