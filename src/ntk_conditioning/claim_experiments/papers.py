@@ -14,7 +14,6 @@ from ntk_conditioning.claim_experiments.agarwal2021deep import (
     activations,
     correlations,
     finite_width,
-    interpolation,
     norms,
 )
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
@@ -23,7 +22,7 @@ from ntk_conditioning.errors import UserError
 
 PAPERS: dict[str, tuple[ModuleType, ...]] = {
     "liu2023relu": (kernels, limits),
-    "agarwal2021deep": (activations, correlations, norms, finite_width, interpolation),
+    "agarwal2021deep": (activations, correlations, norms, finite_width),
     "liu2022transition": (normals, hessians),
     "followups": (followups,),
 }

@@ -12,7 +12,7 @@ import torch
 
 from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting, followups
-from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, interpolation, norms
+from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, norms
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
 from ntk_conditioning.claim_experiments.liu2023relu import limits
 from ntk_conditioning.claim_experiments.papers import measure
@@ -91,7 +91,7 @@ def test_layers_to_one_and_covariances_are_those_found_by_hand():
         promised = math.ceil(math.log(2 / epsilon) / -math.log1p(-epsilon / 4))
         assert measured[epsilon] == pytest.approx(layers / max(promised, 4))
     row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
-    assert row["value"].item() == pytest.approx(1 / interpolation.D, rel=1e-12)
+    assert row["value"].item() == pytest.approx(1 / correlations.D, rel=1e-12)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("tanh", "signs"), ("softplus", "normal")])

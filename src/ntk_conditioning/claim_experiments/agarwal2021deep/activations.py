@@ -1,4 +1,4 @@
-"""Activations of Appendix C.4, NormReLU (Section 7, Appendix I), normalisation (Lemmas 1, 17)."""
+"""Activations of Appendix C.4, NormReLU (Section 7, Appendix I), normalisation, Appendix H."""
 
 import math
 from collections.abc import Callable
@@ -6,9 +6,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
+from ntk_conditioning.claim_experiments.agarwal2021deep import correlations
 from ntk_conditioning.claim_experiments.agarwal2021deep.correlations import CorrelationMap
+from ntk_conditioning.claim_experiments.numerics import exponent, on_sphere
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.duals.length_maps import bias, length_map, length_map_slope
 from ntk_conditioning.networks import activations
@@ -19,6 +22,7 @@ from ntk_conditioning.theory.agarwal2021deep import NormReLU
 CHOSEN = -1.5975  # the kink of Section 7
 N, D = 64, 8  # samples that are normalised, and their dimension
 ACTIVATIONS = ("relu", "gelu", "sigmoid")
+DELTAS = np.array([1e-2, 3e-3, 1e-3, 3e-4, 1e-4])  # separations of samples in Appendix H
 
 
 def _relu_dual(rho: Array) -> Array:
@@ -186,3 +190,66 @@ def proof(setting: Setting) -> Measurements:
         one, normed = (activation.values(x[:, 0]) / root for activation in (sigma, tilde))
         mean = float(one.mean())
         yield row("layer_mean", normed.mean(), (mean - c) / s, (mean - c / root) / s)
+
+
+def one_layer(setting: Setting) -> Measurements:
+    """Measure λ_min over δ^(3/2)/n³, Theorem 56, and rank and odd coefficients, Theorem 58.
+
+    Of E ReLU(w·x)ReLU(w·x'); the rank is that of samples in a plane, and Σ a_k² over odd k >= 3.
+    """
+    layer, row = CorrelationMap("relu"), partial(measurement, activation="relu")
+
+    def least(count: int, spacing: float) -> float:
+        return float(np.linalg.eigvalsh(layer(_on_arc(count, spacing)) / 2)[0])  # E ReLU(z)² = 1/2
+
+    for n, power in ((2, 1.0), (3, 1.5)):
+        smallest = [least(n, math.acos(1 - delta)) for delta in DELTAS]
+        yield row("features_over_bound", smallest / (DELTAS**1.5 / n**3), n=n, at=DELTAS)
+        yield measurement("features_delta_exponent", exponent(DELTAS, smallest), 1.5, power, n=n)
+    sizes, spacing = np.array([4, 8, 16, 32]), 0.05  # of neighbours
+    smallest = [least(n, spacing) for n in sizes]
+    bound = (1 - math.cos(spacing)) ** 1.5 / sizes**3
+    yield row("features_over_bound", smallest / bound, n=sizes, at=spacing)
+    yield measurement("features_n_exponent", exponent(sizes, smallest), -3.0, at=spacing)
+    # Hermite coefficients: infinitely many of both parities, of one, and three in all
+    names, n = ("normrelu", "selu", "relu", "gelu", "softplus", "tanh", correlations.QUADRATIC), 8
+    for sigma in map(activations.get, names):
+        row = partial(measurement, activation=sigma.name, n=n, d=2)
+        kernel = CorrelationMap(sigma)(_on_arc(n, math.pi / n))  # no two of them opposite
+        yield row(
+            "one_layer_rank",
+            np.linalg.matrix_rank(kernel, rtol=10 * n * np.finfo(float).eps, hermitian=True),
+        )
+        yield row("odd_coefficients", np.sum(expansion(sigma).coefficients[3::2] ** 2))
+
+
+def _on_arc(n: int, spacing: float) -> Array:
+    """Return the Gram matrix of samples on an arc, neighbours ``spacing`` radians apart."""
+    angles = spacing * np.arange(n)
+    return np.asarray(np.cos(np.subtract.outer(angles, angles)))
+
+
+def good_event(setting: Setting) -> Measurements:
+    """Measure Lemma 57 for random samples, and what the proof of Theorem 56 says of its event E.
+
+    The event G is that |w·x_1| <= √δ/(10n) while all other |w·x_i| > √δ/(4n); its probability is
+    that of the first, times the frequency of the rest given it. E is that θ|z| lies in [√δ/(9n),
+    √δ/(5n)]. ``at`` is δ.
+    """
+    n, d, draws = 16, 8, 20_000
+    for row, seed in grid(n=n, d=d, seed=setting.seeds):
+        rng = generator(seed, "data")
+        x = on_sphere(rng, n, d)
+        delta = 1 - float(np.abs(x @ x.T - np.eye(n)).max())
+        edge = math.sqrt(delta) / (10 * n)
+        first = 2 * stats.norm.cdf(edge) - 1
+        w = rng.standard_normal((draws, d))
+        w -= (w @ x[0])[:, None] * x[0]  # the first event makes w·x_1 as good as 0
+        rest = np.mean((np.abs(w @ x[1:].T) > 2.5 * edge).all(axis=1))
+        yield row("good_event_over_bound", first * rest / (math.sqrt(delta) / (50 * n)))
+        yield row("equation_27_over_bound", first / (math.sqrt(delta) / (25 * n)))
+    z = np.abs(generator(setting.seeds[0], "data").standard_normal(draws))
+    for row, delta in grid(at=(0.5, *DELTAS)):
+        root = math.sqrt(delta)
+        for name, theta in (("event_e", root / 5), ("event_e_lemma", delta**0.25 / 5)):
+            yield row(name, np.mean((theta * z >= root / 9) & (theta * z <= root / 5)), 0.2)

@@ -1,12 +1,18 @@
-"""One layer of infinite width as a map σ̂ of correlations ρ, and many layers."""
+"""One layer of infinite width as a map σ̂ of correlations ρ, many layers, and interpolation.
+
+Samples of Theorem 16 are uniform on the sphere in D dimensions: covariance operators and best
+predictors follow from means over one correlation t, by Gauss and Jacobi's rule.
+"""
 
 import itertools
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
+from scipy import special, stats
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.numerics import exponent, gram_matrix, on_sphere
@@ -17,6 +23,7 @@ from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.depth_profiles import along_depth
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.seeds import generator
 from ntk_conditioning.theory import agarwal2021deep as theory
 
 #: Activations of mean 0, as Eq. (2) wants them; all maps take them times their gain.
@@ -37,6 +44,11 @@ QUADRATIC = Activation(
     derivative=lambda z: (math.sqrt(2) + math.sqrt(2) * z) / 2,
     exact_gain=1.0,
 )
+
+#: Theorem 16: dimension, γ and activation, and numbers of samples.
+D, GAMMA, ACTIVATION, SIZES = 8, 0.1, "normalized_relu", (8, 16, 32, 64)
+#: Targets are SIGNAL √D x_1 plus or minus NOISE, at most 1 in absolute value.
+SIGNAL, NOISE, TESTS = 0.25, 0.25, 128
 
 
 class CorrelationMap:
@@ -129,26 +141,22 @@ def fixed_points(setting: Setting) -> Measurements:
         if gap := 1 - at:
             margin = (rho - layer(rho)) / (share * (1 - share) * gap**2) - mu
             yield row("lemma_32_margin", margin.min())
-        for case, margin in enumerate(_lemma_34(layer), start=1):
+        middle = (1 + at) / 2
+        delta = (1 - middle) * np.concatenate([NEAR, np.linspace(0.02, 1, 99)])
+        above = np.linspace(at, middle, 101)[1:-1]
+        below = np.linspace(0, at, 101)[:-1] if at else np.empty(0)
+        negative = -np.linspace(0, 1, 101)[1:]
+        after = layer(negative)
+        # by how much each case of Lemma 34 exceeds what it bounds, over the distance
+        lemma_34 = [
+            (layer.cosine_distances(delta)[0] - delta * (1 + mu / 2 * gap)) / (gap or 1),
+            (1 - mu / 2 * gap) * np.abs(above - at) - np.abs(layer(above) - at),
+            float(layer.slope(at)) * np.abs(below - at) - np.abs(layer(below) - at),
+            np.minimum(layer(-negative) - np.abs(after), after - negative - float(layer(0.0))),
+        ]
+        for case, margin in enumerate(lemma_34, start=1):
             if margin.size:
                 yield row("lemma_34_margin", margin.min(), at=case)
-
-
-def _lemma_34(layer: CorrelationMap) -> list[Array]:
-    """Return by how much each case of Lemma 34 exceeds what it bounds, over the distance."""
-    at, mu = layer.fixed_point, layer.mu_tilde
-    middle = (1 + at) / 2
-    delta = (1 - middle) * np.concatenate([NEAR, np.linspace(0.02, 1, 99)])
-    above = np.linspace(at, middle, 101)[1:-1]
-    below = np.linspace(0, at, 101)[:-1] if at else np.empty(0)
-    negative = -np.linspace(0, 1, 101)[1:]
-    after = layer(negative)
-    return [
-        (layer.cosine_distances(delta)[0] - delta * (1 + mu / 2 * (1 - at))) / (1 - at or 1),
-        (1 - mu / 2 * (1 - at)) * np.abs(above - at) - np.abs(layer(above) - at),
-        float(layer.slope(at)) * np.abs(below - at) - np.abs(layer(below) - at),
-        np.minimum(layer(-negative) - np.abs(after), after - negative - float(layer(0.0))),
-    ]
 
 
 def convergence(setting: Setting) -> Measurements:
@@ -254,3 +262,75 @@ def equal_correlations(setting: Setting) -> Measurements:
         gram = gram_matrix(on_sphere(seed, n, 2 * n))
         apart = 1 - np.abs(gram - np.eye(n)).max()
         yield row("assumption_b", np.linalg.eigvalsh(gram)[0] / apart)
+
+
+def covariance(setting: Setting) -> Measurements:
+    """Measure Lemma 54: ‖Σ‖ at the depth that it asks for, over 8 ln(N)/N; ``n`` is N."""
+    layer = CorrelationMap(ACTIVATION)
+    for row, n in grid(activation=ACTIVATION, n=(1, 2, 4, 16, 64, 256, 1024), d=D):
+        depth = interpolation_depth(n, layer.mu)
+        norm = max(_operator_eigenvalues(layer, depth))
+        yield row("covariance_norm", norm, 8 * math.log(n) / n, depth=depth)
+
+
+def interpolation_depth(n: int, mu: float) -> int:
+    """Return the depth that Lemma 54 asks for with ``n`` samples; Theorem 16 asks it with n².
+
+    By a union bound over pairs, whose cosines' squares follow a beta distribution.
+    """
+    pairs = n * (n - 1) / 2
+    tail = min(GAMMA / pairs, 1.0) if pairs else 1.0
+    far = math.sqrt(stats.beta.isf(tail, 0.5, (D - 1) / 2))
+    return math.ceil(math.log(n) / -math.log1p(-mu / 2)) + theory.separating_depth(1 - far, mu)
+
+
+def _operator_eigenvalues(layer: CorrelationMap, depth: int) -> Array:
+    """Return the eigenvalues (5,) of Σ for harmonics of degree 0 to 4, E k(t) C_k(t) / C_k(1)."""
+    t, weights = special.roots_jacobi(60, (D - 3) / 2, (D - 3) / 2)
+    at_t, at_one = (special.eval_gegenbauer(np.arange(5)[:, None], D / 2 - 1, z) for z in (t, 1.0))
+    return np.asarray(at_t / at_one @ (weights / weights.sum() * layer(t, depth)))
+
+
+def excess_risk(setting: Setting) -> Measurements:
+    """Measure the excess risk of interpolation at Theorem 16's depth, and |ε|² of Eq. (26).
+
+    In less deep networks also Lemma 55 and Eqs. (25) and (26), of vᵀBv of the function v alone and
+    εᵀCε of the noise alone.
+    """
+    layer, excesses = CorrelationMap(ACTIVATION), []
+    for n in SIZES:
+        deep, of_noise = interpolation_depth(n**2, layer.mu), []
+        keys: dict[str, Any] = {"activation": ACTIVATION, "n": n, "d": D}
+        for row, depth, seed in grid(**keys, depth=(deep, 1, 8), seed=setting.seeds):
+            eigenvalues = _operator_eigenvalues(layer, depth)
+            norm, slope = eigenvalues.max(), eigenvalues[1]
+            rng = generator(seed, "data")
+            x, fresh = (on_sphere(rng, count, D) for count in (n, TESTS))
+            noise, fresh_noise = (rng.choice([-NOISE, NOISE], count) for count in (n, TESTS))
+            v, fresh_v = (SIGNAL * math.sqrt(D) * samples[:, 0] for samples in (x, fresh))
+            kernel = layer(gram_matrix(x), depth)
+            weights = np.linalg.solve(kernel, np.column_stack([v, noise]))
+            answers = layer(np.clip(fresh @ x.T, -1, 1), depth) @ weights
+            missed, spoilt = answers[:, 0] - fresh_v, answers[:, 1]
+            vbv, ece, zero = (np.mean(errors**2) for errors in (missed, spoilt, fresh_v))
+            over_zero = np.mean((missed + spoilt) ** 2) / zero
+            if depth == deep:
+                of_noise.append(ece)
+                yield row("interpolation_excess_noise", ece, 0.0)
+                yield row("interpolation_over_zero", over_zero)
+                continue
+            excess = np.mean((missed + spoilt - fresh_noise) ** 2 - fresh_noise**2)
+            noise_bound = norm * n * NOISE**2 / np.linalg.eigvalsh(kernel)[0]
+            yield row("less_deep_over_zero", over_zero)
+            yield row("lemma_55_over_bound", excess / (2 * (vbv + ece)))
+            yield row("equation_25_over_bound", vbv / (norm * zero / slope))
+            yield row("equation_26_over_bound", ece / noise_bound)
+        bound = math.log(n / GAMMA) / n / _operator_eigenvalues(layer, deep)[1]
+        yield measurement("interpolation_bound_over_zero", bound, depth=deep, **keys)
+        excesses.append(np.mean(of_noise))
+    power = exponent(SIZES, excesses)
+    yield measurement("interpolation_noise_exponent", power, -1.0, activation=ACTIVATION)
+    # all labels are -1, which are 1 with probability 0.9 and Φ = 1, so that v* is 0.8
+    sizes = np.array(SIZES)
+    bound = sizes * (1 + 0.8**2)
+    yield measurement("noise_square", sizes * (-1 - 0.8) ** 2, bound, 2 * bound, n=sizes)

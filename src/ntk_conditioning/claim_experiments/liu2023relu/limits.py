@@ -3,9 +3,7 @@
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,15 +23,11 @@ from ntk_conditioning.kernels.empirical import ntk, pair_angle
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.mlp import MLP, forward, gradient_factors, linear_factor
 from ntk_conditioning.seeds import generator
-from ntk_conditioning.spectra.condition_numbers import conditioning, conditioning_from_factor
+from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.theory import liu2023relu as theory
 
 D = 8
 ANGLES = np.radians([10.0, 30.0, 60.0, 90.0, 120.0, 160.0])
-
-#: Close pairs: samples, their dimension, and angles between the first and the last.
-CLOSE_N, CLOSE_D, CLOSE_ANGLES = 16, 32, np.geomspace(1e-7, 1.0, 15)
-CLOSE_ROWS = [[*range(CLOSE_N - 1), CLOSE_N - 1 + k] for k in range(len(CLOSE_ANGLES))]
 
 
 def networks(setting: Setting) -> Measurements:
@@ -150,38 +144,31 @@ def close_pairs(setting: Setting) -> Measurements:
     A pair at angle theta lies on both sides of m theta/pi of m units' hyperplanes. Below one, the
     network is linear between the two, and kappa grows as theta^-2 like the Gram matrix's.
     """
+    n, d, angles = 16, 32, np.geomspace(1e-7, 1.0, 15)
+    samples = [[*range(n - 1), n - 1 + k] for k in range(len(angles))]  # by the pair's angle
     depths = sorted({min(setting.depths), max(setting.depths)})
-    keys = {"activation": "relu", "n": CLOSE_N, "d": CLOSE_D}
-    for row, depth, seed in grid(**keys, depth=depths, seed=setting.seeds):
-        first, second, *others = on_sphere(seed, CLOSE_N, CLOSE_D)
-        moving = [at_angle(first, second, at) for at in CLOSE_ANGLES]
+    for row, depth, seed in grid(activation="relu", n=n, d=d, depth=depths, seed=setting.seeds):
+        first, second, *others = on_sphere(seed, n, d)
+        moving = [at_angle(first, second, at) for at in angles]
         x = np.array([first, *others, *moving])
-        for at, rows in zip(CLOSE_ANGLES, CLOSE_ROWS, strict=True):
-            if (gram := conditioning_from_factor(x[rows]).kappa) is not None:
-                yield row("gram_kappa", gram, at=at)
-        kernel = infinite.ntk(x, depth=depth, activation="relu")
-        yield from _resolved_kappas(kernel, row, largest=1e-2)
+        yield row("gram_kappa", np.linalg.cond(x[samples]) ** 2, at=angles)
+        kernels: dict[int | None, Array] = {None: infinite.ntk(x, depth=depth, activation="relu")}
         pairs = torch.from_numpy(np.array([[first] * len(moving), moving]))
-        printed = theory.gradient_angle(CLOSE_ANGLES, depth) / CLOSE_ANGLES
+        printed = theory.gradient_angle(angles, depth) / angles
         for width in setting.widths:
-            mlp = network(seed, CLOSE_D, depth=depth, width=width, activation="relu")
-            separation = pair_angle(mlp, *pairs).numpy() / CLOSE_ANGLES
-            yield row("separation", separation, printed, at=CLOSE_ANGLES, width=width)
-            kernel, of_width = ntk(mlp, torch.from_numpy(x)).numpy(), partial(row, width=width)
-            yield from _resolved_kappas(kernel, of_width, largest=0.05 / (width * depth))
-
-
-def _resolved_kappas(
-    kernel: Array, row: Callable[..., list[dict[str, Any]]], *, largest: float
-) -> Measurements:
-    """Yield kappas, and the exponent with which they grow as angles fall, below the ``largest``."""
-    of_rows = [conditioning(kernel[np.ix_(rows, rows)]).kappa for rows in CLOSE_ROWS]
-    kappas = np.array(of_rows, float)  # NaN where unresolved
-    known = np.isfinite(kappas)
-    yield row("separation_kappa", kappas[known], at=CLOSE_ANGLES[known])
-    close = known & (largest > CLOSE_ANGLES)
-    if close.sum() > 2:
-        yield row("separation_kappa_exponent", exponent(CLOSE_ANGLES[close], kappas[close]))
+            mlp = network(seed, d, depth=depth, width=width, activation="relu")
+            separation = pair_angle(mlp, *pairs).numpy() / angles
+            yield row("separation", separation, printed, at=angles, width=width)
+            kernels[width] = ntk(mlp, torch.from_numpy(x)).numpy()
+        for m, kernel in kernels.items():
+            of_rows = [conditioning(kernel[np.ix_(rows, rows)]).kappa for rows in samples]
+            kappas = np.array(of_rows, float)  # NaN where unresolved
+            known = np.isfinite(kappas)
+            yield row("separation_kappa", kappas[known], at=angles[known], width=m)
+            close = known & (angles < (0.05 / (m * depth) if m else 1e-2))
+            if close.sum() > 2:
+                power = exponent(angles[close], kappas[close])
+                yield row("separation_kappa_exponent", power, width=m)
 
 
 def slowest_descent(setting: Setting) -> Measurements:
