@@ -81,17 +81,23 @@ def test_correlations_of_unequal_norms_are_those_of_a_quadrature_in_the_plane():
         assert 1 - after[0, 1] == pytest.approx(product / math.sqrt(square * square2), abs=1e-9)
 
 
-def test_layers_to_one_and_covariances_are_those_found_by_hand():
+def test_layers_covariances_and_windows_are_those_found_by_hand():
     rows = table("agarwal2021deep").query("statement == 'lemma_36_layers'")
     measured = rows.query("activation == 'quadratic'").set_index("at")["value"]
     for epsilon in correlations.EPSILONS:
-        w, layers = 2.0, 0
+        w, layers = 2.0, 0  # 1 - ρ goes to 1 - ρ less a quarter of its square
         while w > epsilon:
             w, layers = w - w**2 / 4, layers + 1
         promised = math.ceil(math.log(2 / epsilon) / -math.log1p(-epsilon / 4))
         assert measured[epsilon] == pytest.approx(layers / max(promised, 4))
     row = table("agarwal2021deep").query("statement == 'covariance_norm' and depth == 0")
     assert row["value"].item() == pytest.approx(1 / correlations.D, rel=1e-12)
+    # of Eq. (10) at depth 1: 2 cos z = cos z (1 - z/pi) + cos g(z)
+    row = table("liu2023relu").query("statement == 'pair_window_from' and depth == 1")
+    z = math.radians(row["value"].item())
+    cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
+    assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
+    assert 60 < math.degrees(z) < 70
 
 
 @pytest.mark.parametrize(("name", "kind"), [("tanh", "signs"), ("softplus", "normal")])
@@ -119,15 +125,6 @@ def test_normals_turn_as_explicit_gradients_do():
         here, there = (explicit_gradients(one, x, layer) for one in (net, moved))
         cosines = torch.nn.functional.cosine_similarity(here, there, dim=1)
         assert mean == pytest.approx(float((1 - cosines).mean()), abs=1e-12)
-
-
-def test_figure_1s_curve_meets_the_diagonal_where_two_samples_kappa_flips():
-    """At depth 1 from Eq. (10) alone: 2 cos z = cos z (1 - z/pi) + cos g(z)."""
-    row = table("liu2023relu").query("statement == 'pair_window_from' and depth == 1")
-    z = math.radians(row["value"].item())
-    cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
-    assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
-    assert 60 < math.degrees(z) < 70
 
 
 def test_a_pair_that_no_unit_tells_apart_is_mapped_linearly():
