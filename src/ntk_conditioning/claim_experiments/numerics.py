@@ -30,7 +30,7 @@ def rms(values: ArrayLike) -> float:
 
 def on_sphere(rng: np.random.Generator | int, n: int, d: int) -> Array:
     """Return samples (n, d) uniform on the unit sphere, of a generator or a seed's own."""
-    rng = generator(rng, "data") if isinstance(rng, int) else rng
+    rng = rng if isinstance(rng, np.random.Generator) else generator(rng, "data")
     return unit_rows(rng.standard_normal((n, d)))
 
 

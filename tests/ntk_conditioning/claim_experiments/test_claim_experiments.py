@@ -14,7 +14,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.claim_experiments import Setting, followups
 from ntk_conditioning.claim_experiments.agarwal2021deep import correlations, norms
 from ntk_conditioning.claim_experiments.liu2022transition import hessians, normals
-from ntk_conditioning.claim_experiments.liu2023relu import limits
+from ntk_conditioning.claim_experiments.liu2023relu import kernels, limits
 from ntk_conditioning.claim_experiments.papers import measure
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks import activations
@@ -31,13 +31,12 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/claims_verdicts.md"
 SETTINGS = {
     "liu2023relu": Setting(widths=[64, 256, 1024], depths=[1, 2, 4], seeds=[1, 2, 3, 4]),
-    "agarwal2021deep": Setting(widths=[32, 512], depths=[1, 2], seeds=range(1, 11)),
+    "agarwal2021deep": Setting(widths=[32, 512], depths=[1, 2, 110], seeds=range(1, 11)),
     "liu2022transition": Setting(widths=[32, 128], depths=[1, 2], seeds=range(1, 5)),
     "followups": Setting(widths=[64, 256], depths=[1, 2], seeds=range(1, 9)),
 }
-#: By paper and claim, as published; at the sizes above one holds without its condition.
 VERDICTS = dict(re.findall(r'<a id="(.+?)"></a>.*`\w+` \| . (.+?) \|', PAGE.read_text("utf-8")))
-VERDICTS |= {"agarwal2021deep.lemma_1_with_epsilon": "holds"}
+VERDICTS |= {"agarwal2021deep.lemma_1_with_epsilon": "holds"}  # at these sizes unconditionally
 
 
 @cache
@@ -98,6 +97,8 @@ def test_layers_covariances_and_windows_are_those_found_by_hand():
     cos_g = (1 - z / math.pi) * math.cos(z) + math.sin(z) / math.pi
     assert math.cos(z) * (1 - z / math.pi) + cos_g == pytest.approx(2 * math.cos(z), rel=1e-12)
     assert 60 < math.degrees(z) < 70
+    deep = [row for part in kernels.expansions(Setting([16, 32], [64], [1])) for row in part]
+    assert deep[-3]["value"] == pytest.approx(deep[-3]["corrected"], abs=1e-3)  # θ² at 1e-5
 
 
 @pytest.mark.parametrize(("name", "kind"), [("tanh", "signs"), ("softplus", "normal")])

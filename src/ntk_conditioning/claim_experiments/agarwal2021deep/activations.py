@@ -134,7 +134,8 @@ def same_output(setting: Setting) -> Measurements:
     The networks share all parameters; one has σ, the other (σ - c)/s. ``at`` is added to variances.
     """
     width = min(setting.widths)
-    keys = {"seed": setting.seeds, "depth": setting.depths, "width": width, "n": N, "d": D}
+    depths = sorted({min(depth, 20) for depth in setting.depths})  # deeper, rounding decides
+    keys = {"seed": setting.seeds, "depth": depths, "width": width, "n": N, "d": D}
     keys |= {"place": ("batch", "batch_and_output", "layer_after", "layer_before")}
     keys |= {"activation": ACTIVATIONS, "at": (0.0, 1e-5)}  # as the paper, and as torch
     for row, seed, depth, place, name, eps in grid(**keys):

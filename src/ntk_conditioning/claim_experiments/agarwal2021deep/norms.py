@@ -71,6 +71,7 @@ def convergence(setting: Setting) -> Measurements:
             q, shrunk = length_map(activations.get(name), q), (1 - alpha) ** depth
             if depth in setting.depths:
                 right, printed = shrunk * np.abs(starts - 1), shrunk * (starts - 1) ** 2
+                right = np.maximum(right, 1e-12)  # below is rounding
                 yield row("length", np.abs(q - 1), None, right, depth=depth, at=starts)
                 yield row("length_squared", np.abs(q**2 - 1), printed, depth=depth, at=starts)
 

@@ -68,9 +68,10 @@ def expansions(setting: Setting) -> Measurements:
 
     Those of θ² and, in the latter, of θ, as small angles approach them.
     """
-    for row, depth, theta in grid(depth=setting.depths, at=(1e-2, 1e-3, 1e-4)):
+    depths = sorted({min(depth, 20) for depth in setting.depths})  # deeper, angles are not small
+    for row, depth, theta in grid(depth=depths, at=(1e-2, 1e-3, 1e-4)):
         yield row("embedding_angle_coefficient", _falls(theta, depth)[0], depth / (3 * math.pi))
-    for row, depth, theta in grid(depth=setting.depths, at=(1e-3, 1e-5, 1e-7)):
+    for row, depth, theta in grid(depth=depths, at=(1e-3, 1e-5, 1e-7)):
         first, right = _falls(theta, depth)[1], depth / (2 * math.pi)
         yield row("gradient_cosine_coefficient", first, depth / 2, right)
         factors = np.arange(depth + 1)  # L - l
