@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from ntk_conditioning.kernels.differentiated_modules import first
 from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.seeds import generator
@@ -35,14 +36,28 @@ def inputs(n, d=10, *, seed=1):
     return torch.from_numpy(generator(seed, "data").standard_normal((n, d)))
 
 
+def gradient(value, parameters, **options):
+    """Return the gradient (p,) of a number by reverse differentiation, 0 where it has none."""
+    options = {"retain_graph": True, "materialize_grads": True} | options
+    parts = torch.autograd.grad(value, parameters, **options)
+    return torch.cat([part.to_dense().flatten() for part in parts])
+
+
+def jacobian(model, inputs, names=None):
+    """Return the gradients (n, c, p) of each output at each sample alone."""
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    chosen, rows = [parameters[name] for name in names or parameters], []
+    for i in range(len(inputs[0])):
+        f = first(model, model(*(t[i : i + 1].clone() for t in inputs))).flatten()
+        rows.append(torch.stack([gradient(value, chosen) for value in f]))
+    return torch.stack(rows)
+
+
 def explicit_gradients(model, x, layer):
     """Return the gradients (m_l, p) of a layer's pre-activations at a sample, one by one."""
     weights = [weight.clone().requires_grad_() for weight in model.weights]
-    rows = []
-    for z in layers(model.with_weights(weights), x[None])[1][layer - 1][0]:
-        parts = torch.autograd.grad(z, weights[:layer], retain_graph=True)
-        rows.append(torch.cat([part.flatten() for part in parts]))
-    return torch.stack(rows)
+    z = layers(model.with_weights(weights), x[None])[1][layer - 1][0]
+    return torch.stack([gradient(value, weights[:layer]) for value in z])
 
 
 @contextmanager

@@ -10,26 +10,10 @@ from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils.checkpoint import checkpoint
 
-from ntk_conditioning.kernels.differentiated_modules import first
 from ntk_conditioning.networks.architectures import MODELS
-from tests.ntk_conditioning.gradients import deep_network
+from tests.ntk_conditioning.gradients import deep_network, jacobian
 
 IMAGE = (4, 7, 6)
-
-
-def jacobian(model, inputs, names=None):
-    """Return the gradients (n, c, p) by reverse differentiation of each output at each sample."""
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    chosen = [parameters[name] for name in (parameters if names is None else names)]
-    options = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
-    rows = []
-    for i in range(len(inputs[0])):
-        made = first(model, model(*(t[i : i + 1].clone() for t in inputs))).flatten()
-        parts = [torch.autograd.grad(value, chosen, **options) for value in made]
-        rows.append(
-            torch.stack([torch.cat([g.to_dense().flatten() for g in row]) for row in parts])
-        )
-    return torch.stack(rows)
 
 
 def kernel(a, b, outputs):
@@ -42,10 +26,15 @@ def kernel(a, b, outputs):
     return a @ b.T
 
 
+def assert_close(k, expected, *, size=None, rel=1e-12):
+    """Two float64 routes to one sum of some thousand products, by default."""
+    assert k.shape == expected.shape
+    assert (k - expected).abs().max() <= rel * (expected if size is None else size).abs().max()
+
+
 def assert_right(k, model, *inputs, outputs="sum", rel=1e-12):
     j = jacobian(model, inputs)
-    expected = kernel(j, j, outputs)
-    assert (k - expected).abs().max() <= rel * expected.abs().max()
+    assert_close(k, kernel(j, j, outputs), rel=rel)
 
 
 def assert_products(k, kernel):
@@ -86,39 +75,21 @@ class OfFunction(nn.Module):
         return self._forward(self, *inputs)
 
 
-def convolutions():
-    options = [
-        {},
-        {"stride": 2, "padding": 1},
-        {"groups": 2, "stride": 3, "bias": False},
-        {"dilation": 2, "padding": 2},
-    ]
-    for dims, given in itertools.product((1, 2, 3), options):
-        convolution, adjoint = (getattr(nn, f"Conv{kind}{dims}d") for kind in ("", "Transpose"))
-        more = {"output_padding": 1} if given.get("stride", 1) > 1 else {}
-        for layer in (convolution(4, 6, 3, **given), adjoint(4, 6, 3, **given, **more)):
-            # After another layer, so that there is a gradient with respect to its input.
-            first = convolution(4, 4, 1)
-            yield str(layer), *ended(first, layer, shape=(4, 5, 6, 5)[: dims + 1])
-    yield "Conv2d, same", *ended(nn.Conv2d(4, 3, (5, 3), padding="same", dilation=(1, 2)))
-    yield "Conv2d, circular", *ended(nn.Conv2d(4, 3, 3, padding=2, padding_mode="circular"))
-    yield "Conv2d, depthwise", *ended(nn.Conv2d(4, 8, 3, groups=4, padding=1))
-
-
-def normalisations():
-    layers = {
-        "BatchNorm2d": nn.BatchNorm2d(4),
-        "GroupNorm": nn.GroupNorm(2, 4),
-        "InstanceNorm2d": nn.InstanceNorm2d(4, affine=True),
-        "LayerNorm": nn.LayerNorm((7, 6)),
-        "LayerNorm, no bias": nn.LayerNorm(6, bias=False),
-        "RMSNorm": nn.RMSNorm((4, 7, 6)),
-        "PReLU": nn.PReLU(4),
-        "PReLU, one": nn.PReLU(),
-    }
-    for name, layer in layers.items():
-        yield name, *ended(nn.Conv2d(4, 4, 1, bias=False), layer)
+def layers():
+    """Yield layers behind another, so that there is a gradient with respect to their input."""
+    convolutions = ("padding", "same"), ("padding_mode", "circular"), ("groups", 4)
+    of_images = [nn.Conv2d(4, 8, (5, 3), **dict([option])) for option in convolutions]
+    of_images += [nn.BatchNorm2d(4), nn.GroupNorm(2, 4), nn.PReLU(4), nn.PReLU()]
+    of_images += [nn.InstanceNorm2d(4, affine=True, track_running_stats=t) for t in (True, False)]
+    of_images += [nn.LayerNorm((7, 6)), nn.LayerNorm(6, bias=False), nn.RMSNorm((4, 7, 6))]
+    for layer in of_images:
+        yield str(layer), *ended(nn.Conv2d(4, 4, 1), layer)
     yield "BatchNorm1d", *ended(nn.Linear(5, 4), nn.BatchNorm1d(4), shape=(5,))
+    options = {"stride": 2, "padding": 1, "groups": 2}, {"dilation": 2, "bias": False}
+    for dims, kind, given in itertools.product((1, 2, 3), ("", "Transpose"), options):
+        before = getattr(nn, f"Conv{dims}d")(4, 4, 1)
+        layer = getattr(nn, f"Conv{kind}{dims}d")(4, 6, 3, **given)
+        yield str(layer), *ended(before, layer, shape=(4, 5, 6, 5)[: dims + 1])
 
 
 def own_weights():
@@ -168,7 +139,6 @@ def transformers():
     )
     yield "tied", tied, (tokens,)
     yield "vision", vision_transformer(), (torch.randn(4, 3, 8, 8),)
-    yield "tokens first", vision_transformer(batch_first=False), (torch.randn(4, 3, 8, 8),)
     layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True).eval()
     yield "encoder", nn.Sequential(layer, nn.Flatten(), nn.Linear(18, 2)), (torch.randn(4, 3, 6),)
     cross = OfFunction(
@@ -180,16 +150,14 @@ def transformers():
     yield "two inputs", cross, (torch.randn(4, 3, 6), torch.randn(4, 5, 4))
 
 
-def vision_transformer(*, batch_first=True):
+def vision_transformer():
     """Return patches, a class token, positions and a block of attention with a scaled branch."""
 
     def forward(m, x):
         z = m.patches(x).flatten(2).transpose(1, 2)
         z = torch.cat([m.token.expand(len(x), -1, -1), z], dim=1) + m.positions
         y = m.norm(z)
-        y = y if batch_first else y.transpose(0, 1)
-        y = m.attention(y, y, y, need_weights=not batch_first)[0]
-        z = z + m.scale * (y if batch_first else y.transpose(0, 1))
+        z = z + m.scale * m.attention(y, y, y, need_weights=False)[0]
         return m.head((z + m.mlp(z))[:, 0])
 
     return OfFunction(
@@ -198,7 +166,7 @@ def vision_transformer(*, batch_first=True):
         token=torch.randn(1, 1, 8),
         positions=torch.randn(1, 5, 8),
         norm=nn.LayerNorm(8),
-        attention=nn.MultiheadAttention(8, 2, batch_first=batch_first),
+        attention=nn.MultiheadAttention(8, 2, batch_first=True),
         scale=torch.randn(8),
         mlp=nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8)),
         head=nn.Linear(8, 3),
@@ -255,4 +223,4 @@ def experiments():
 
 
 #: Networks whose layers differ, and what they do with weights.
-LAYERS, USES = [convolutions, normalisations, experiments], [own_weights, transformers]
+LAYERS, USES = [layers, experiments], [own_weights, transformers]

@@ -8,6 +8,7 @@ import random
 import re
 from contextlib import nullcontext
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -41,17 +42,14 @@ pytestmark = pytest.mark.usefixtures("double")
 
 MLP = gradients.network(3)
 X = torch.linspace(-1, 1, 12).view(4, 3)
+FAR = 5 * (torch.arange(200) == 155).long().view(100, 2)  # a row number beyond the first samples
+EMBEDDED = nn.Sequential(nn.Embedding(5, 3), nn.Flatten())
 linear = partial(nn.Linear, 3, 2)
 CENTRED = OfFunction(lambda m, x: x - x.mean(0))
 REENTRANT = OfFunction(lambda m, x: checkpoint(m.l, x, use_reentrant=True), l=linear())
 NAMED = OfFunction(lambda m, x: {"logits": m.l(x)}, l=linear())
-LAZY = nn.Sequential(linear(), nn.LazyBatchNorm1d()).eval()
-FROZEN = linear().requires_grad_(False)
 NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=False)).eval()
 IN_AUTOCAST = OfFunction(torch.autocast("cpu", torch.bfloat16)(lambda m, x: m.l(x)), l=linear())
-TOKENS = torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
-BAG = nn.Sequential(nn.EmbeddingBag(5, 3, max_norm=0.5), linear())
-SHORTENED = nn.Sequential(nn.Embedding(5, 3, max_norm=0.5), nn.Flatten(), nn.Linear(6, 2))
 GENERATOR = torch.Generator().manual_seed(0)
 DRAWING = [  # of torch, of a generator, of NumPy and of Python
     lambda n: torch.rand(n, 1),
@@ -59,6 +57,12 @@ DRAWING = [  # of torch, of a generator, of NumPy and of Python
     lambda n: torch.from_numpy(np.random.rand(n, 1)),  # noqa: NPY002
     lambda n: torch.full((n, 1), random.random()),
 ]
+MIXING = [  # what a sample gets depends on another, on its place, or on their number
+    lambda y: y - y[-1:],
+    lambda y: y / len(y),
+    lambda y: y * (1 + (len(y) > 3)),
+]
+SHORTENS = "0 shortens its weights.*max_norm to None"
 ERRORS = [IndexError, AssertionError, TypeError, ValueError, RuntimeError]
 
 
@@ -80,32 +84,37 @@ def failing(error, at):
     return OfFunction(forward, layer=linear())
 
 
+def multiplied(model, x):
+    return ntk_operator(model, x) @ torch.ones(len(x))
+
+
+def conditioned(model, x):
+    return condition(ntk_operator(model, x))
+
+
 BOTH = [
     (nn.Sequential(linear(), nn.BatchNorm1d(2)), X, {}, TrainingModeError, "1 .*eval()"),
     (NO_STATISTICS, X, {}, TrainingModeError, "track_running_stats"),
     (nn.Sequential(linear(), nn.Dropout()), X, {}, TrainingModeError, "1 .*eval()"),
     (then(nn.functional.dropout), X, {}, TrainingModeError, "dropout"),
-    (LAZY, X, {}, ModuleError, "1 has no shape yet: call the module once"),
-    (nn.Sequential(nn.LazyLinear(4), nn.Tanh()), X, {}, ModuleError, "0 has no shape yet"),
-    (SHORTENED, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
-    (BAG, TOKENS, {}, ModuleError, "0 shortens its weights.*max_norm to None"),
+    (nn.LazyBatchNorm1d().eval(), X, {}, ModuleError, "has no shape yet: call the module once"),
+    (nn.Sequential(nn.Embedding(5, 3, max_norm=1)), X, {}, ModuleError, SHORTENS),
+    (nn.Sequential(nn.EmbeddingBag(5, 3, max_norm=1)), X, {}, ModuleError, SHORTENS),
     (linear().bfloat16(), X.bfloat16(), {}, ModuleError, "bfloat16"),
     (IN_AUTOCAST, X, {}, ModuleError, "bfloat16.*leave autocast"),
     *((drawing(f), X, {}, TrainingModeError, "draws random numbers") for f in DRAWING),
     (nn.Sequential(linear(), CENTRED), X, {}, MixedSamplesError, "^1 mixes samples"),
-    (then(lambda y: y - y[-1:]), X, {}, MixedSamplesError, "mixes"),
-    (then(lambda y: y / y.abs().max()), X, {}, MixedSamplesError, "mixes"),
-    (then(lambda y: y / len(y)), X, {}, MixedSamplesError, "mixes"),
-    (then(lambda y: y * (1 + (len(y) > 3))), X, {}, MixedSamplesError, "mixes"),
-    (nn.Sequential(linear(), nn.Softmax(1)), X, {}, OutputsError, "sum .*mean_of_kernels"),
+    *((then(f), X, {}, MixedSamplesError, "mixes") for f in MIXING),
     (nn.Sequential(nn.Identity(), REENTRANT), X, {}, ModuleError, "use_reentrant=False"),
     (nn.Sequential(nn.Linear(3, 3), REENTRANT), X, {}, ModuleError, "use_reentrant=False"),
     (None, X, {}, ModuleError, "NoneType"),
     (then(torch.detach), X, {}, OutputsError, "detach"),
     (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
     (linear(), X.to_sparse(), {}, InputsError, "to_dense"),
-    *((failing(e, X[0]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
-    *((failing(e, X[-1]), X, {}, InputsError, f"{e.__name__}: of two lines") for e in ERRORS),
+    *(
+        (failing(error, X[row]), X, {}, InputsError, f"{error.__name__}: of two lines")
+        for error, row in product(ERRORS, (0, -1))
+    ),
     (linear(), X, {"parameters": []}, ParametersError, "at least one"),
     (linear(), X, {"outputs": True}, OutputsError, "index below 2"),
     (linear(), X.long(), {}, InputsError, r"no embedding.*x.to\(torch.float32\)"),
@@ -113,7 +122,7 @@ BOTH = [
     (linear(), X[:, :2], {}, InputsError, "shape"),
     (linear(), X[:0], {}, InputsError, "at least one"),
     (linear(), (X, X[:2]), {}, InputsError, "4, 2 samples"),
-    (FROZEN, X, {}, ParametersError, "requires_grad_"),
+    (linear().requires_grad_(False), X, {}, ParametersError, "requires_grad_"),
     (linear(), X, {"parameters": "wieght"}, ParametersError, "did you mean 'weight'"),
     (linear(), X, {"parameters": lambda name, p: False}, ParametersError, "no trainable"),
     (linear(), X, {"parameters": ["!*"]}, ParametersError, "leave no"),
@@ -138,6 +147,9 @@ BOTH = [
         (ntk, MLP, X.double(), {"parameters": "W"}, ParametersError, "leave out"),
         (ntk_operator, linear(), X, {"batch": 0}, InputsError, "batch=0 is no whole number above"),
         (ntk_operator, NAMED, X, {"output": "loss"}, OutputsError, "a dict without 'loss'"),
+        (multiplied, EMBEDDED, FAR, {}, InputsError, r"\(100, 2\): IndexError: index out of range"),
+        (conditioned, linear(bias=False), 0 * X, {}, KernelError, "the kernel is zero"),
+        (conditioned, linear(), np.nan * X, {}, KernelError, "not finite"),
     ],
 )
 def test_mistakes_are_told_in_a_line(kernel, model, x, options, error, words):
@@ -155,7 +167,7 @@ def counting(m, x):
     return x.mul_(2.0)
 
 
-@pytest.mark.parametrize("kernel", [ntk, lambda m, x: ntk_operator(m, x) @ torch.ones(4)])
+@pytest.mark.parametrize("kernel", [ntk, multiplied])
 @pytest.mark.parametrize(
     ("last", "call"),
     [
@@ -186,15 +198,6 @@ def test_module_inputs_and_random_numbers_are_left_as_they_were(kernel, last, ca
     assert state() == before
 
 
-def test_a_caller_without_gradients_gets_the_same_kernel():
-    model, x = vision_transformer(), torch.randn(4, 3, 8, 8)
-    k = ntk(model, x)
-    with torch.no_grad():
-        assert torch.equal(ntk(model, x), k)
-    with torch.inference_mode():
-        assert torch.equal(ntk(model, x.clone()), k)
-
-
 MILLION = torch.zeros(1, 3).double().expand(10**6, 3)
 WIDE = OfFunction(lambda m, x: (x @ m.w).expand(-1, 10**6), w=torch.ones(3, 1).double())
 
@@ -215,54 +218,28 @@ def test_what_does_not_fit_is_refused_with_what_it_needs(call, monkeypatch):
         call()
 
 
-def test_a_sample_that_the_module_does_not_take_is_told_in_a_line():
-    model, tokens = nn.Sequential(nn.Embedding(5, 3), nn.Flatten()), torch.zeros(100, 2).long()
-    tokens[77, 1] = 5
-    k = ntk_operator(model, tokens)
-    with pytest.raises(InputsError, match=r"shape \(100, 2\): IndexError: index out of range"):
-        k @ torch.ones(100)
-
-
-@pytest.mark.parametrize(("entry", "words"), [(0.0, "the kernel is zero"), (np.nan, "not finite")])
-def test_kernels_without_a_spectrum_are_refused_in_a_line(entry, words):
-    k = ntk_operator(nn.Linear(3, 1, bias=False), torch.full((4, 3), entry))
-    with pytest.raises(KernelError, match=words):
-        condition(k)
-
-
 def moved(layer, h, i):
     """Return a layer of the rows in another order, which are put back."""
     return layer(h[i])[i.argsort()]
 
 
-def extremes_swapped(layer, h):
-    i = torch.arange(len(h))
-    low, high = h[:, 0].argmin(), h[:, 0].argmax()
-    i[low], i[high] = high, low
-    return moved(layer, h, i)
-
-
 def masked(layer, h):
-    mask = h[:, 0] > 0.3
-    made = layer(h)
+    mask, made = h[:, 0] > 0.3, layer(h)
     return torch.zeros_like(made).masked_scatter(mask[:, None], layer(h[mask]))
 
 
 MOVING = {
     "sorted": lambda layer, h: moved(layer, h, h[:, 0].argsort()),
-    "extremes swapped": extremes_swapped,
-    "flagged first": lambda layer, h: moved(layer, h, (h[:, 0] < 0.8).int().argsort(stable=True)),
     "from a list": lambda layer, h: moved(layer, h, torch.tensor(np.argsort(h[:, 0].tolist()))),
     "masked": masked,
     "padded": lambda layer, h: layer(functional.pad(h, (0, 0, 0, -len(h) % 4)))[: len(h)],
     "halves exchanged": lambda layer, h: layer(h.roll(len(h) // 2, 0)).roll(-(len(h) // 2), 0),
     "as it is": lambda layer, h: layer(h),
 }
-
-
 #: Whose outputs are other ones among other samples, or at another place.
-MIXING = {
+MIXED = {
     "not put back": lambda layer, h: layer(h[h[:, 0].argsort()]),
+    "by the first": lambda layer, h: layer(h if h[0, 0] > 0 else h.tanh()),
     "by the largest": lambda layer, h: layer(h) + functional.relu(h.max(0).values - 2).mean(),
     "by the place": lambda layer, h: layer(h) * (1 + (torch.arange(len(h))[:, None] > 50)),
 }
@@ -271,17 +248,17 @@ MIXING = {
 def network(*kinds):
     def forward(m, x):
         for k, kind in enumerate(kinds):
-            x = (MOVING | MIXING)[kind](m.get_submodule(f"l{k}"), x).tanh()
+            x = (MOVING | MIXED)[kind](m.get_submodule(f"l{k}"), x).tanh()
         return x[:, :2]
 
     return OfFunction(forward, **{f"l{k}": nn.Linear(3, 3) for k in range(len(kinds))})
 
 
-@pytest.mark.parametrize("kind", MOVING | MIXING)
+@pytest.mark.parametrize("kind", MOVING | MIXED)
 def test_samples_may_be_moved_on_the_way_and_those_that_depend_on_others_are_refused(kind):
     model, x = network(kind), torch.randn(150, 3).clamp(max=0.7)
-    x[130] = 2.5  # in the third batch: sorted last, flagged and large
-    if kind in ("not put back", "by the largest"):
+    x[130] = 2.5  # in the third batch: sorted last, and large
+    if kind in ("not put back", "by the first", "by the largest"):
         with pytest.raises(MixedSamplesError, match="place in the batch"):
             ntk(model, x)
     else:  # "by the place" is beyond the samples that are compared
@@ -289,11 +266,11 @@ def test_samples_may_be_moved_on_the_way_and_those_that_depend_on_others_are_ref
 
 
 @given(
-    kinds=st.lists(st.sampled_from(sorted(MOVING | MIXING)), min_size=1, max_size=3),
+    kinds=st.lists(st.sampled_from(sorted(MOVING | MIXED)), min_size=1, max_size=3),
     n=st.integers(1, 12),
     seed=st.integers(0, 99),
     outputs=st.sampled_from(["sum", "full"]),
-    limit=st.sampled_from([None, 6_000]),
+    limit=st.sampled_from([None, 6_000, 1]),
 )
 @settings(max_examples=200)
 def test_no_module_has_a_wrong_kernel(kinds, n, seed, outputs, limit):
@@ -302,17 +279,21 @@ def test_no_module_has_a_wrong_kernel(kinds, n, seed, outputs, limit):
     try:
         k = ntk(model, x, outputs=outputs, memory=limit)
     except MixedSamplesError:
-        assert {*kinds} & {*MIXING}
+        assert {*kinds} & {*MIXED}
+        assert limit != 1  # a batch of one is taken alone
         return
     assert_right(k, model, x, outputs=outputs, rel=1e-10)
 
 
-def test_a_kernel_has_the_lowest_precision_on_the_way():
+def test_a_kernel_has_the_lowest_precision_on_the_way_and_callers_settings_do_not_matter():
     body, x = vision_transformer().float(), torch.randn(6, 3, 8, 8).float()
     model = OfFunction(lambda m, x: m.body(x).double(), body=body)
     k = ntk(model, x)
     assert k.dtype == torch.float32
     assert condition(k).reduced_precision
+    for setting in (torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16)):
+        with setting:
+            assert torch.equal(ntk(model, x.clone()), k)
     # Sums of some thousand products, each with a rounding of 6e-8.
     assert_right(k, body.double(), x.double(), rel=1e-5)
     rotated = then(lambda y: torch.fft.fft(y).real).float()
@@ -323,8 +304,9 @@ def test_outputs_with_a_constant_sum_have_no_kernel_of_their_sum(caplog):
     x = torch.randn(6, 3)
     for last in (nn.Softmax(1), nn.LayerNorm(5, elementwise_affine=False)):
         model = nn.Sequential(nn.Linear(3, 5), last)
-        with pytest.raises(OutputsError, match="mean_of_kernels"):
-            ntk(model, x)
+        for kernel in (ntk, ntk_operator):
+            with pytest.raises(OutputsError, match=r"sum .*mean_of_kernels"):
+                kernel(model, x)
         k = ntk(model, x, outputs="mean_of_kernels")
         assert_right(k, model, x, outputs="mean_of_kernels")
     assert not caplog.records  # nothing is slow
