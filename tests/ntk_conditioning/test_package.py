@@ -23,6 +23,10 @@ import sys
 sys.modules.update(dict.fromkeys({absent}))  # Python takes None for a module that is not there
 import ntk_conditioning
 assert not {{"numpy", "torch"}} & {{*sys.modules}}  # nothing is imported before it is used
+from ntk_conditioning.kernels import infinite
+for name in ("leaky_relu-0.1", "erf"):
+    infinite.ntk([[1.0, 0.0], [0.0, 1.0]], depth=2, activation=name)
+assert "torch" not in sys.modules
 {quickstarts}
 from ntk_conditioning import __version__, condition, ntk, ntk_operator
 import snakemake_logger_plugin_console  # by every Snakemake there is

@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import subprocess
-import sys
 
 import mpmath
 import numpy as np
@@ -12,10 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.kernels import infinite, infinite_network
-from ntk_conditioning.kernels.infinite import InfiniteNetwork, SamplesError, UnresolvedKernelError
-from ntk_conditioning.kernels.infinite_network import ScaleError
+from ntk_conditioning.kernels.infinite import InfiniteNetwork
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.references import (
     LAYERS,
@@ -142,9 +138,7 @@ def with_norms(x, spread):
 
 
 def near(x, delta):
-    """Return rows that differ from those of ``x`` by about delta in direction only."""
-    moved = x + delta * samples(*x.shape, seed=10)
-    return moved * (np.linalg.norm(x, axis=1) / np.linalg.norm(moved, axis=1))[:, None]
+    return x + delta * samples(*x.shape, seed=10)
 
 
 def absolute(slope):
@@ -245,58 +239,3 @@ def test_errors_of_smallest_angles_hold(name, scale, error):
     assert abs(found.degrees - smallest) <= bound < error
     assert found.i < found.j
     assert angles[found.i, found.j] <= smallest + 2 * bound
-
-
-@pytest.mark.parametrize(
-    ("x", "options", "error", "message"),
-    [
-        (np.ones(3), {}, SamplesError, r"shape \(3,\)"),
-        (np.ones((0, 3)), {}, SamplesError, r"shape \(0, 3\)"),
-        ([[1.0, math.nan]], {}, SamplesError, "not a number"),
-        (np.ones((2, 3)) * 1j, {}, SamplesError, "complex128"),
-        ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], {}, ZeroRowError, "row 1"),
-        (np.ones((2, 3)), {"x2": np.ones((2, 4))}, SamplesError, "3 features and x2 4"),
-        (np.ones((2, 3)), {"depth": -1}, SamplesError, "-1 is negative"),
-        ([[1.0]], {"branch_scale": -1.0}, ScaleError, "branch_scale is -1"),
-        ([[1.0]], {"bias_scale": math.inf}, ScaleError, "bias_scale is inf"),
-        ([[1e150]], {"branch_scale": 1e10}, UnresolvedKernelError, "not finite"),
-    ],
-)
-def test_what_has_no_kernel_is_refused(x, options, error, message):
-    with pytest.raises(error, match=message):
-        infinite.ntk(x, **{"depth": 1, "activation": "relu"} | options)
-    if not options:
-        with pytest.raises(error, match=message):
-            infinite.min_angle(x, depth=1, activation="gelu")
-
-
-ALL, ONE = slice(None), slice(1, 2)  # rows
-
-
-@pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
-@pytest.mark.parametrize(
-    ("function", "name", "scales"),
-    [
-        (infinite.min_angle, "tanh", {5e3: ALL}),
-        (infinite.min_angle, "erf", {1e-170: ALL, 1e100: ALL, 1e200: ONE}),
-        (infinite.ntk, "erf", {1e-170: ONE, 1e100: ONE, 1e200: ALL}),
-        (infinite.ntk, "tanh", {1e5: ALL}),
-    ],
-)
-def test_what_is_not_resolved_or_beyond_the_range_is_refused(function, name, scales):
-    for scale, rows in scales.items():
-        x = with_norms(samples(2, 4, seed=1), 0)
-        x[rows] *= scale
-        with pytest.raises(UnresolvedKernelError, match=rf"^{name} at depth 2: .*; scale the data"):
-            function(x, depth=2, activation=name)
-
-
-def test_closed_forms_need_no_torch():
-    code = """if True:
-        import sys
-        from ntk_conditioning.kernels import infinite
-        for name in ("leaky_relu-0.1", "erf"):
-            infinite.ntk([[1.0, 0.0], [0.0, 1.0]], depth=2, activation=name)
-        assert "torch" not in sys.modules
-    """
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

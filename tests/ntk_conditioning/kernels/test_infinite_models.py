@@ -13,12 +13,20 @@ from ntk_conditioning.kernels import infinite, infinite_convolutional, infinite_
 from ntk_conditioning.kernels.depth_profiles import Correlations, along_depth, layer_by_layer
 from ntk_conditioning.kernels.infinite import SamplesError, UnresolvedKernelError
 from ntk_conditioning.kernels.infinite_convolutional import ConvolutionError, kernels
+from ntk_conditioning.kernels.infinite_network import ScaleError
 from ntk_conditioning.kernels.interpolated_kernels import tables
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from tests.ntk_conditioning.gradients import deep_network, inputs, network
-from tests.ntk_conditioning.references import LAYERS, erf_layer, exact, next_layer, relu_angles
+from tests.ntk_conditioning.references import (
+    LAYERS,
+    erf_layer,
+    exact,
+    next_layer,
+    relu_angles,
+    samples,
+)
 
 
 def slow_kernels(x, depth, layer, *, pooling, taps):
@@ -77,16 +85,43 @@ def profiles(x, **options):
     return [*along_depth(x, **options)]
 
 
+NETWORK = infinite.ntk, infinite.min_angle
+NO_SAMPLES = [
+    (np.ones(3), SamplesError, r"shape \(3,\)"),
+    (np.ones((0, 3)), SamplesError, r"shape \(0, 3\)"),
+    ([[1.0, math.nan]], SamplesError, "not a number"),
+    (np.ones((2, 3)) * 1j, SamplesError, "complex128"),
+    ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], ZeroRowError, "row 1"),
+]
+UNIT, SECOND = samples(2, 4, seed=1), np.array([[0], [1]])
+UNIT /= np.linalg.norm(UNIT, axis=1, keepdims=True)
+ONES, WIDE = np.ones((2, 1, 3, 3)), np.ones((2, 1, 50, 50))
+MESSAGE = "^{} at depth 1: .*; scale the data"
+UNRESOLVED = [  # or beyond the range
+    *((infinite.ntk, "erf", scale * UNIT) for scale in (1e200, 1e-170**SECOND, 1e100**SECOND)),
+    *((infinite.min_angle, "erf", scale * UNIT) for scale in (1e-170, 1e100, 1e200**SECOND)),
+    *((kernels, "relu", scale * ONES) for scale in (1e-170, 1e160, [[[[1]]], [[[1e-170]]]])),
+    (infinite.ntk, "tanh", 1e5 * UNIT),
+    (infinite.min_angle, "tanh", 5e3 * UNIT),
+    (kernels, "tanh", 1e7 * ONES[..., :1, :1]),
+]
 FUNCTIONS = lambda z: (1e5 * z).tanh(), lambda z: 1e5 / (1e5 * z).cosh() ** 2
 STEEP = {"activation": activations.Activation("steep", *FUNCTIONS)}
-TANH = {"activation": "tanh", "kernel_size": 1}
-ONES, WIDE = np.ones((2, 1, 3, 3)), np.ones((2, 1, 50, 50))
-SMALLER = ONES * [[[[1]]], [[[1e-170]]]]
 
 
 @pytest.mark.parametrize(
     ("function", "x", "options", "error", "message"),
     [
+        *((function, x, {}, *refusal) for function in NETWORK for x, *refusal in NO_SAMPLES),
+        (infinite.ntk, UNIT, {"x2": np.ones((2, 5))}, SamplesError, "4 features and x2 5"),
+        (infinite.ntk, UNIT, {"depth": -1}, SamplesError, "-1 is negative"),
+        (infinite.ntk, UNIT, {"branch_scale": -1.0}, ScaleError, "branch_scale is -1"),
+        (infinite.ntk, UNIT, {"bias_scale": math.inf}, ScaleError, "bias_scale is inf"),
+        (infinite.ntk, [[1e150]], {"branch_scale": 1e10}, UnresolvedKernelError, "not finite"),
+        *(
+            (function, x, {"activation": name}, UnresolvedKernelError, MESSAGE.format(name))
+            for function, name, x in UNRESOLVED
+        ),
         (profiles, np.diag([1, 2]), {}, SamplesError, "norms from 1 to 2; scale the samples to no"),
         (profiles, 3 * np.eye(2), {}, SamplesError, "norms from 3 to 3; scale the samples to norm"),
         (profiles, [[1.0, 0.0]], {}, SamplesError, "a single sample has no pair"),
@@ -100,22 +135,13 @@ SMALLER = ONES * [[[[1]]], [[[1e-170]]]]
         (kernels, ONES, {"kernel_size": 2}, ConvolutionError, "kernel size 2; give an odd"),
         (kernels, ONES, {"pooling": "max"}, ConvolutionError, "'max'; give 'none' or 'average'"),
         (kernels, WIDE, {"pooling": "average"}, NotEnoughMemoryError, "2500 pixels take"),
-        (
-            kernels,
-            ONES * 1e-170,
-            {},
-            UnresolvedKernelError,
-            "relu at depth 1: .*; scale the data",
-        ),
-        (kernels, SMALLER, {}, UnresolvedKernelError, "scale the data"),
-        (kernels, ONES * 1e160, {}, UnresolvedKernelError, "relu at depth 1: .*; scale the data"),
-        (kernels, ONES * 1e6, TANH, UnresolvedKernelError, "tanh at depth 1: .*; scale"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 def test_what_cannot_be_computed_is_refused(function, x, options, error, message):
+    depth = {"depth": 1} if function in NETWORK else {"depths": [1]}
     with pytest.raises(error, match=message):
-        function(x, **{"depths": [1], "activation": "relu"} | options)
+        function(x, **{"activation": "relu"} | depth | options)
 
 
 IMAGE, NETWORKS = (4, 4, 2), 40
