@@ -58,7 +58,7 @@ DRAWING = [  # of torch, of a generator, of NumPy and of Python
     lambda n: torch.full((n, 1), random.random()),
 ]
 MIXING = [  # what a sample gets depends on another, on its place, or on their number
-    lambda y: y - y[-1:],
+    lambda y: y - y[-1:] * torch.tensor([0.0, 1.0]),
     lambda y: y / len(y),
     lambda y: y * (1 + (len(y) > 3)),
 ]

@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-from torch.func import functional_call, jacrev
 
 from ntk_conditioning.networks.modules import make_network
 from ntk_conditioning.training.descent import Descent
@@ -51,14 +50,3 @@ def networks(name, *, image, activation, outputs=3, dtype=torch.float64, **size)
         return network
 
     return make
-
-
-def jacobian(network, x):
-    """Return the weights that train, the Jacobian (n, c, p) by them, and factors of rates (p,)."""
-    parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
-    weights = {name: p.detach() for name, p in parameters.items()}
-    rows = jacrev(lambda given: functional_call(network, given, x)[0])(weights)
-    factor = {p: f for f, group in network.rate_groups().items() for p in group}
-    factors = [torch.full((p.numel(),), factor[p], dtype=x.dtype) for p in parameters.values()]
-    flat = [each.reshape(*each.shape[:2], -1) for each in rows.values()]  # of scalars, too
-    return weights, torch.cat(flat, dim=2), torch.cat(factors)

@@ -1,12 +1,15 @@
-"""Ensembles have autograd's gradients, members that feel no other, and measure what they say."""
+"""Ensembles have autograd's gradients, measure what they say, and drop members that diverge.
 
-import math
+Networks diverge if their loss explodes or their outputs become constant, not by a mild rise.
+"""
+
 from functools import partial
 from itertools import permutations, product
 
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector
 from torch.optim.lr_scheduler import MultiStepLR
@@ -22,7 +25,7 @@ from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
 from ntk_conditioning.training.steps import PADDING as P
 from ntk_conditioning.training.steps import crop_flip, draw_moves
-from ntk_conditioning.training.trainer import NetworkSpec
+from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import LOSSES, ensemble, networks, split
 from tests.support.trainings import after, assert_same, finish
@@ -51,29 +54,23 @@ def modules(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, **mor
     return ensemble(network(name, dtype=dtype), members, **usual | more)
 
 
-#: Those of the project and of a user, with torch's own function.
-ACTIVATIONS = {
-    RELU: torch.relu,
-    LEAKY: lambda z: functional.leaky_relu(z, 0.2),
-    activations.get("linear"): lambda z: z,
-    activations.get("tanh"): torch.tanh,
-    activations.get("gelu"): functional.gelu,
-    # A slope below 0 hides the sign of z in sigma(z), so that z itself has to be kept.
-    activations.leaky_relu(-0.5, name="vee"): lambda z: functional.leaky_relu(z, -0.5),
-    # What the functions return may be z itself, which must not be changed.
-    Activation("half_square", lambda z: z**2 / 2, lambda z: z): lambda z: z**2 / 2,
-    Activation("itself", lambda z: z, lambda z: z.new_ones(z.shape)): lambda z: z,
-}
+def assert_pauses_leave_no_trace(make, *, steps):
+    """The states have the same bits in the end; return the training."""
+    whole, parts = finish(make()), make()
+    while not parts.finished:
+        parts.advance(after(steps))
+        state, parts = parts.state(), make()
+        parts.restore(state)
+    assert_same(whole.state(), parts.state())
+    return whole
 
 
-def plain(activation, weights, x):
-    """Return the outputs of liu2023relu, Eq. (1), as one writes them for autograd."""
-    *hidden, last = weights
-    for w in hidden:
-        x = activation.gain / math.sqrt(len(w)) * ACTIVATIONS[activation](x @ w.T)
-    return x @ last.T
-
-
+#: Of a user, and those whose functions return z itself, which must not be changed.
+OWN = Activation("half_square", lambda z: z**2 / 2, lambda z: z)
+ITSELF = Activation("itself", lambda z: z, lambda z: z.new_ones(z.shape))
+# A slope below 0 hides the sign of z in sigma(z), so that z itself has to be kept.
+ACTIVATIONS = [RELU, LEAKY, activations.leaky_relu(-0.5, name="vee"), OWN, ITSELF]
+ACTIVATIONS += map(activations.get, ("linear", "tanh", "gelu"))
 CASES = [(activation, 3, CROSS_ENTROPY, {}) for activation in ACTIVATIONS]
 CASES += [(RELU, depth, kind, {}) for depth in (0, 1) for kind in LOSSES]
 MOMENTUM = ({"momentum": 0.9, "together": together} for together in (False, True))
@@ -85,7 +82,7 @@ CASES += [("tied", 2, CROSS_ENTROPY, DECAY)]  # a weight of two layers takes one
 
 @pytest.mark.parametrize(("kind", "depth", "loss", "options"), CASES)
 def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
-    """Every step, but for 1000s of roundings: autograd's network multiplies in another order."""
+    """Every step, but for 1000s of roundings: autograd multiplies in another order."""
     # rates by which nothing is rounded
     members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 1 + options.get("together", 0)]
     by_hand, outputs = isinstance(kind, Activation), 1 if loss == SCALAR else 3
@@ -94,23 +91,24 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
     epochs, more = 4 if options else 1, {"batch_size": 4, "loss": loss} | options
     more |= {"together": options.get("together", False)} if by_hand else {}
     trained = ensemble(make, members, n=7, shape=(3,), test=8, epochs=epochs, **more)
+    steps = [*product(range(1, epochs + 1), (slice(4), slice(4, 7)))]
+    states, rule = [], {name: options.get(name, 0) for name in ("momentum", "weight_decay")}
     assert trained.advance()
-    loops, rule = [], {name: options.get(name, 0) for name in ("momentum", "weight_decay")}
+    for _, rows in steps:
+        assert trained.advance(after(1)) == (rows.stop == 7)
+        states.append(trained.state())
+    assert trained.finished
+    assert np.isnan(trained.metrics["gradient_norm"][0]).all()
     for number, (seed, rate) in enumerate(members):
-        model = make(generator(seed, "init"))
+        model, train = make(generator(seed, "init")), split(seed, 7, 3)
         names, weights = zip(*model.named_parameters(), strict=True)
-        outputs = partial(plain, kind, weights) if by_hand else lambda x, model=model: model(x)[0]
         sgd = torch.optim.SGD(weights, lr=rate, **rule)
         schedule = MultiStepLR(sgd, options.get("decay_at", ()), gamma=0.3)
-        loops.append((number, seed, names, weights, outputs, sgd, schedule))
-    for epoch, rows in product(range(1, epochs + 1), (slice(4), slice(4, 7))):
-        assert trained.advance(after(1)) == (rows.stop == 7)
-        state = trained.state()
-        for number, seed, names, weights, outputs, sgd, schedule in loops:
-            chosen, data = generator(seed, "batch", epoch).permutation(7)[rows], split(seed, 7, 3)
+        for (epoch, rows), state in zip(steps, states, strict=True):
+            chosen = generator(seed, "batch", epoch).permutation(7)[rows]
             before = parameters_to_vector(weights).detach()
             sgd.zero_grad()
-            plain_losses(loss, outputs(data.x[chosen]), data.y[chosen]).mean().backward()
+            plain_losses(loss, model(train.x[chosen])[0], train.y[chosen]).mean().backward()
             gradient = parameters_to_vector(w.grad for w in weights).norm().item()
             sgd.step()
             expected = parameters_to_vector(weights)
@@ -121,15 +119,12 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
                 schedule.step()
                 size = trained.metrics["gradient_norm"][epoch, number]
                 assert size == pytest.approx(gradient, abs=0, rel=1e-12)
-    assert np.isnan(trained.metrics["gradient_norm"][0]).all()
-    assert trained.finished
-    for number, seed, _, _, outputs, *_ in loops:
-        for name, data in (("train", split(seed, 7, 3)), ("test", split(100 + seed, 8, 3))):
-            f = outputs(data.x)
-            expected = plain_losses(loss, f, data.y).mean().item()
+        for name, (x, y) in (("train", train), ("test", split(100 + seed, 8, 3))):
+            f = model(x)[0]
             nearest = (f - torch.tensor([-1, 0, 1])).abs().argmin(1)
-            right = ((nearest if loss == SCALAR else f.argmax(1)) == data.y).double().mean().item()
+            right = ((nearest if loss == SCALAR else f.argmax(1)) == y).double().mean().item()
             last = {key: values[-1, number] for key, values in trained.metrics.items()}
+            expected = plain_losses(loss, f, y).mean().item()
             assert last[f"{name}_loss"] == pytest.approx(expected, abs=0, rel=1e-12)
             assert last[f"{name}_accuracy"] == pytest.approx(right, abs=0, rel=1e-15)
 
@@ -209,12 +204,7 @@ def test_what_a_module_keeps_to_itself_goes_on_after_a_pause():
         return OwnNetwork(torch.nn.Sequential(*layers).double().eval())
 
     kind = {"n": 10, "shape": (4,), "epochs": 2, "batch_size": 5}
-    expected, paused, found = (ensemble(make, [NetworkSpec(1, 0.1)], **kind) for _ in range(3))
-    finish(expected)
-    paused.advance()
-    assert not paused.advance(after(1))
-    found.restore(paused.state())
-    assert_same(finish(found).state(), expected.state())
+    assert_pauses_leave_no_trace(partial(ensemble, make, MEMBERS[:1], **kind), steps=1)
 
 
 def test_moves_are_those_of_a_loop_follow_from_seed_and_epoch_and_are_spread_evenly():
@@ -260,3 +250,95 @@ def test_mixed_precision_is_near_to_single_and_another():
     losses = [finish(trained).metrics["train_loss"] for trained in both]
     assert not np.array_equal(*losses)
     np.testing.assert_allclose(*losses, rtol=0.05)
+
+
+DEAD, HEALTHY = 1.0, 0.1
+X, Y = (torch.from_numpy(array[:200]) for array in load_digits(return_X_y=True))
+DATA = Split(X.float() / 16, Y)
+IMAGES = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
+
+
+def digits(rates, name="fc", *, depth=3, width=32, seed=1, data=IMAGES, outputs=10, **options):
+    size = {"image": data.x.shape[:0:-1], "depth": depth, "width": width, "outputs": outputs}
+    make = networks(name, **size, activation="relu", dtype=data.x.dtype)
+    members, usual = [NetworkSpec(seed, rate) for rate in rates], {"epochs": 12, "classes": 10}
+    return ensemble(make, members, **usual | {"data": data} | options)
+
+
+digit_mlps = partial(digits, name="mlp", data=DATA, outputs=1, loss=SCALAR, together=False)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_explosion_that_ends_in_death_is_divergence_and_a_mild_rise_is_not(together):
+    """Its last loss is finite, and lower than the first."""
+    trained = finish(digit_mlps([DEAD, HEALTHY], together=together))
+    assert trained.diverged.tolist() == [2, -1]
+    assert finish(digit_mlps([DEAD], epochs=2)).diverged.tolist() == [2]  # also in the last step
+    known = np.isfinite(trained.metrics["train_loss"]).T.tolist()
+    assert known == [[True] * 2 + [False] * 11, [True] * 13]
+    losses = finish(digit_mlps([HEALTHY])).metrics["train_loss"][:, 0]
+    rtol = 1e-4 if together else 0
+    np.testing.assert_allclose(trained.metrics["train_loss"][:, 1], losses, rtol)
+    # the highest of all steps, not the last
+    assert trained.state()["peak_loss"][1] == pytest.approx(losses[:-1].max(), rel=1e-4)
+    # It rises to 5 times the initial one and ends below a quarter of that, which is legal.
+    assert 4 < losses.max() / losses[0] < 6
+    assert losses[-1] < losses[0] / 4
+
+
+MOVED = {"momentum": 0.1, "weight_decay": 1e-3, "augmentation": "crop_flip"}
+MOVED |= {"decay_at": (5,), "decay_factor": 0.5}
+TRAININGS = [partial(digit_mlps, [DEAD, HEALTHY], together=together) for together in (False, True)]
+TRAININGS += [partial(digit_mlps, [10 * DEAD, HEALTHY / 10], momentum=0.5)]
+TRAININGS += [partial(digits, [10.0, 0.1], **MOVED)]
+TRAININGS += [partial(digits, [1e6, 0.1], "fc_batch_norm", **MOVED)]
+
+
+@pytest.mark.parametrize("make", TRAININGS)
+def test_an_explosion_between_two_evaluations_is_seen_and_pauses_leave_no_trace(make):
+    """Pauses at every step of an epoch."""
+    make = partial(make, batch_size=50, evaluate_every=12)
+    assert assert_pauses_leave_no_trace(make, steps=5).diverged.tolist() == [12, -1]
+
+
+def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
+    """f = w x with x = ±1 as its targets and w - 1 = 1e-4, which each step multiplies by -1.5."""
+    data = Split(torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0, 9]))
+    trained = digit_mlps([2.5], depth=0, data=data, epochs=40)
+    trained.restore(trained.state() | {"network.weights.0": np.array([[[1.0001]]])})
+    finish(trained)
+    grown = 0.5 * (1e-4 * 1.5 ** np.arange(41)) ** 2
+    lost = int(np.argmax(grown > trainer.GROWTH * 0.5))
+    assert grown[lost - 1] > 1e8 * grown[0]
+    np.testing.assert_allclose(trained.metrics["train_loss"][:lost, 0], grown[:lost], rtol=1e-9)
+    assert trained.diverged.tolist() == [lost]
+
+
+def test_networks_that_die_have_diverged_without_growth():
+    """The loss of mlps falls from 53.5 to 0.2037 in the first step and stays there."""
+    for together in (False, True):
+        kind = {"depth": 2, "width": 8, "seed": 8, "together": together}
+        trained = finish(digit_mlps([0.3, 0.001], **kind))
+        assert trained.diverged.tolist() == [1, -1]
+        assert trained.state()["peak_loss"][0] == pytest.approx(53.5, abs=0.1)
+    trained = digits([0.1, 0.05])
+    trained.advance()
+    state = trained.state()  # of modules only the classifier's biases are left: outputs are equal
+    state["network.body.1.weight"][0] = 0
+    state["network.body.1.bias"][0] = -1
+    state["network.head.bias"][0] = np.linspace(-1, 1, 10)
+    trained.restore(state)
+    assert finish(trained).diverged.tolist() == [1, -1]
+
+
+def test_lagging_statistics_and_outputs_that_are_equal_from_the_start_are_no_divergence():
+    """Fixup's classifier begins at zero, and the last, a ReLU network, is dead from the start."""
+    course = {"batch_size": 50, "momentum": 0.9}
+    lagging = digits([1.0], "fc_batch_norm", depth=12, width=16, epochs=4, **course)
+    fixup = digits([0.1], "resnet_fixup", depth=8, width=4, epochs=1, batch_size=50)
+    dead = digit_mlps([0.3], depth=1, width=2, seed=10)
+    for trained in (lagging, fixup, dead):
+        assert finish(trained).diverged.tolist() == [-1]
+    losses = lagging.metrics["train_loss"][:, 0]  # those of its steps fall
+    assert losses.max() > trainer.GROWTH * losses[0]
+    assert np.ptp(dead.metrics["train_loss"]) == 0

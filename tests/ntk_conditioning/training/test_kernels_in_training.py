@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
-from torch.autograd.functional import hessian
-from torch.func import functional_call
 from torch.nn.utils import parameters_to_vector
 
 from ntk_conditioning.kernels import infinite
@@ -19,8 +16,9 @@ from ntk_conditioning.training.linearised import Expansion
 from ntk_conditioning.training.preconditioning import prepared, repairs
 from ntk_conditioning.training.prediction import predicted_losses, predicted_steps
 from ntk_conditioning.training.trainer import NetworkSpec, Split
+from tests.ntk_conditioning.gradients import gradient, jacobian
 from tests.ntk_conditioning.references import plain_losses
-from tests.ntk_conditioning.training.ensembles import LOSSES, ensemble, jacobian, networks, split
+from tests.ntk_conditioning.training.ensembles import LOSSES, ensemble, networks, split
 from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -36,6 +34,13 @@ KINDS += [(kind, {}) for kind in ("fc_batch_norm", "resnet_fixup", "frozen", "ti
 def network(name: str):
     size = {"depth": 4 if name == "resnet_fixup" else 2, "width": 6 if name == "mlp" else 3}
     return networks(name, image=(2, 3, 2), activation="tanh", **size)
+
+
+def rate_factors(network):
+    """Return the factors (p,) of the rates of the weights that train."""
+    factors = {p: f for f, group in network.rate_groups().items() for p in group}
+    pieces = [torch.full_like(p, factors[p]) for p in network.parameters() if p in factors]
+    return torch.cat([piece.detach().flatten() for piece in pieces])
 
 
 def exact(kind, state, number, x):
@@ -67,8 +72,8 @@ def test_measurements_are_those_of_explicit_gradients_and_hessians(kind, options
             chosen = generator(member.seed, "blocks").permutation(N)[:BLOCK]
             data = Split(*(t[chosen] for t in split(member.seed, N, *shape)))
             model = exact(kind, state, number, data.x)
-            weights, rows, factors = jacobian(model, data.x)
-            k = torch.einsum("iap,jap,p->ij", rows, rows, factors).numpy() / 3
+            j, factors = jacobian(model, (data.x,)), rate_factors(model)
+            k = torch.einsum("iap,jap,p->ij", j, j, factors).numpy() / 3
             first, first_model = initial.setdefault(member.seed, (k, model))
             spectrum, codes = conditioning(k), np.eye(3)[data.y]
             kc, yc = centre @ k @ centre, centre @ codes @ codes.T @ centre
@@ -80,14 +85,10 @@ def test_measurements_are_those_of_explicit_gradients_and_hessians(kind, options
             expected += [np.sum(kc * yc) / np.linalg.norm(kc) / np.linalg.norm(yc)]
             expected += [np.linalg.norm(k - first) / np.linalg.norm(first), angles.min()]
             np.testing.assert_allclose(values[:-1], expected, rtol=1e-8, atol=1e-12)
-
-            def loss(vector: Tensor, model=model, data=data, weights=weights) -> Tensor:
-                pieces = vector.split([w.numel() for w in weights.values()])
-                shaped = map(Tensor.view_as, pieces, weights.values())
-                f = functional_call(model, dict(zip(weights, shaped, strict=True)), data.x)[0]
-                return plain_losses(("cross_entropy", "classes"), f, data.y).mean()
-
-            dense = hessian(loss, torch.cat([w.flatten() for w in weights.values()]))
+            trained_weights = [p for p in model.parameters() if p.requires_grad]
+            loss = plain_losses(CROSS_ENTROPY, model(data.x)[0], data.y).mean()
+            slopes = gradient(loss, trained_weights, create_graph=True)
+            dense = torch.stack([gradient(slope, trained_weights) for slope in slopes])
             paces = factors.sqrt()
             largest = torch.linalg.eigvalsh(dense * paces[:, None] * paces)[-1].item()
             # the square of the tolerance times the eigenvalue over the gap, of these networks
@@ -131,12 +132,6 @@ def expanded_curves(make, members, **options):
     return trained.metrics["train_loss"]
 
 
-def expanded(network, x):
-    """Return the outputs (n c,), their Jacobian (n c, p) and the factors of rates (p,)."""
-    _, j, factors = jacobian(network, x)
-    return network(x)[0].detach().flatten(), j.flatten(0, 1), factors
-
-
 DESCENTS = [{"loss": SQUARE}, {"loss": SQUARE, "momentum": 0.9}]
 DESCENTS += [{"loss": CROSS_ENTROPY, "batch_size": 4, "momentum": 0.9, "weight_decay": 0.01}]
 
@@ -150,7 +145,8 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(make, options):
     found = expanded_curves(make, members, data=data, **options)
     for curve, (seed, rate) in zip(found.T, members, strict=True):
         network, losses = make(generator(seed, "init")), []
-        f, j, pace = expanded(network, data.x)
+        f, j = network(data.x)[0].detach().flatten(), jacobian(network, (data.x,)).flatten(0, 1)
+        pace = rate_factors(network)
         start = parameters_to_vector(network.parameters()).detach()
         change, velocity = torch.zeros_like(start), torch.zeros_like(start)
         for epoch in range(1, 12):  # the last is only begun
@@ -173,9 +169,10 @@ def test_an_expansion_descends_as_its_explicit_jacobian_does(make, options):
 
 def test_the_closed_form_is_gradient_descent_on_the_square_loss():
     make = mlp(2, width=6, activation="relu")
-    f, j, _ = expanded(make(generator(1, "init")), VECTORS.x)
-    values, vectors = np.linalg.eigh((j @ j.T).numpy())
-    squares = np.square(vectors.T @ (np.eye(C)[VECTORS.y].ravel() - f.numpy()))
+    network = make(generator(1, "init"))
+    residual = np.eye(C)[VECTORS.y] - network(VECTORS.x)[0].detach().numpy()
+    values, vectors = np.linalg.eigh(module_kernel(network, VECTORS.x, "full").numpy())
+    squares = np.square(vectors.T @ residual.ravel())
     critical, options = 2 * N / values[-1], {"epochs": 200, "data": VECTORS, "loss": SQUARE}
     for rate in (0.5 * critical, 0.95 * critical):  # the second overshoots, and yet converges
         curve = expanded_curves(make, [NetworkSpec(1, rate)], **options)[:, 0]
