@@ -13,16 +13,19 @@ from ntk_conditioning.files import FullDiskError, atomic, scratch_folder
 
 
 def test_a_new_file_has_the_permissions_of_a_plain_write_and_stands_alone(tmp_path):
-    target = tmp_path / "a" / "b" / "table.parquet"
-    before = os.umask(0o027)
+    """Two writers at once do not mix."""
+    target, before = tmp_path / "a" / "b" / "table.parquet", os.umask(0o027)
     try:
-        with atomic(target) as temporary:
-            assert (temporary.parent, temporary.suffix) == (target.parent, ".parquet")
-            temporary.write_text("new")
-            assert not target.exists()
+        with atomic(target) as one:
+            assert (one.parent, one.suffix) == (target.parent, ".parquet")
+            with atomic(target) as other:
+                one.write_text("one")
+                other.write_text("other")
+                assert not target.exists()
+            assert target.read_text() == "other"
     finally:
         os.umask(before)
-    assert target.read_text() == "new"
+    assert target.read_text() == "one"
     assert list(target.parent.iterdir()) == [target]
     assert target.stat().st_mode & 0o777 == 0o640
     (link := tmp_path / "link.parquet").symlink_to(target)
@@ -30,17 +33,23 @@ def test_a_new_file_has_the_permissions_of_a_plain_write_and_stands_alone(tmp_pa
     assert (link.is_symlink(), target.read_text()) == (True, "newer")
 
 
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_a_failure_keeps_the_old_file_and_nothing_else(tmp_path, error):
-    target = tmp_path / "table.csv"
+@pytest.fixture
+def old(tmp_path):
+    """Return a file, and require that it stays as it is and alone."""
+    target = tmp_path / "table.parquet"
     target.write_text("old")
-    with pytest.raises(error), atomic(target) as temporary:  # noqa: PT012
-        temporary.write_text("half of the n")
-        raise error
-    with pytest.raises(FileNotFoundError), atomic(target):
-        pass  # a block that writes nothing
+    yield target
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_failure_keeps_the_old_file_and_nothing_else(old, error):
+    with pytest.raises(error), atomic(old) as temporary:  # noqa: PT012
+        temporary.write_text("half of the n")
+        raise error
+    with pytest.raises(FileNotFoundError), atomic(old):
+        pass  # a block that writes nothing
 
 
 def write_npz(target):
@@ -52,15 +61,11 @@ WRITERS = [partial(files.write_text, text="new"), partial(tables.write, table="f
 
 
 @pytest.mark.parametrize("write", [*WRITERS, write_npz])
-def test_a_full_disk_is_one_line_and_keeps_the_old_file(tmp_path, monkeypatch, write):
-    target = tmp_path / "table.parquet"
-    target.write_text("old")
+def test_a_full_disk_is_one_line_and_keeps_the_old_file(old, monkeypatch, write):
     monkeypatch.setattr("secrets.token_hex", lambda _: "0")
-    (tmp_path / ".table-0.parquet").symlink_to("/dev/full")
+    old.with_name(".table-0.parquet").symlink_to("/dev/full")
     with pytest.raises(FullDiskError, match=r"^cannot write .*table.parquet: No space left on"):
-        write(target)
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
+        write(old)
 
 
 def test_a_full_disk_for_temporary_files_is_one_line():
@@ -68,13 +73,3 @@ def test_a_full_disk_for_temporary_files_is_one_line():
     with pytest.raises(FullDiskError, match=f"^{line}, and run again$"), scratch_folder() as folder:
         Path("/dev/full").write_text("more")
     assert not folder.exists()
-
-
-def test_two_writers_at_once_do_not_mix(tmp_path):
-    target = tmp_path / "table.csv"
-    with atomic(target) as one:
-        with atomic(target) as other:
-            one.write_text("one")
-            other.write_text("other")
-        assert target.read_text() == "other"
-    assert target.read_text() == "one"
