@@ -45,14 +45,6 @@ def assert_products(k, kernel):
     assert k.trace() == pytest.approx(kernel.trace().item(), rel=1e-12)
 
 
-def with_statistics(model):
-    """Return the model for evaluation, with random statistics of batches."""
-    for name, buffer in model.eval().named_buffers():
-        if name.endswith(("running_mean", "running_var")):
-            buffer.uniform_(0.5, 2)
-    return model
-
-
 def ended(*layers, shape=IMAGE, outputs=2):
     """Return a network of the layers, an activation and a linear layer, and a batch for it."""
     model = nn.Sequential(*layers, nn.ReLU(inplace=True), nn.Flatten(), nn.LazyLinear(outputs))
@@ -61,7 +53,10 @@ def ended(*layers, shape=IMAGE, outputs=2):
     with torch.no_grad():
         for p in model.parameters():
             p.normal_(std=0.4)
-    return with_statistics(model), (x,)
+        for name, statistics in model.named_buffers():
+            if "running" in name:
+                statistics.uniform_(0.5, 2)
+    return model, (x,)
 
 
 class OfFunction(nn.Module):
@@ -218,7 +213,7 @@ def slow():
 def experiments():
     for name in sorted(MODELS.keys() - {"mlp"}):
         depth = 8 if MODELS[name].family == "resnet" else 2
-        model = with_statistics(deep_network(name, depth, 4, activation="tanh", outputs=2))
+        model = deep_network(name, depth, 4, activation="tanh", outputs=2).eval()
         yield name, model, (torch.randn(3, 3, 8, 8),)
 
 
