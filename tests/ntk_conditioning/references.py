@@ -19,7 +19,6 @@ def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray
 
 
 def kernel(eigenvalues, *, seed=1):
-    """Return a symmetric matrix of about these eigenvalues, in random directions."""
     n = len(eigenvalues)
     directions = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
     k = (directions * eigenvalues) @ directions.T
@@ -34,7 +33,6 @@ def exact_extremes(k):
 
 
 def exact(x):
-    """Return an array as one of mpmath's numbers."""
     return np.vectorize(mpf, otypes=[object])(x)
 
 

@@ -35,7 +35,6 @@ def test_a_new_file_has_the_permissions_of_a_plain_write_and_stands_alone(tmp_pa
 
 @pytest.fixture
 def old(tmp_path):
-    """Return a file, and require that it stays as it is and alone."""
     target = tmp_path / "table.parquet"
     target.write_text("old")
     yield target

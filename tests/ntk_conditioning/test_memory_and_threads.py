@@ -25,7 +25,6 @@ OWN = st.sampled_from(["/", "/job", "/slurm/job_7/step_0", "/docker/abc", "/../o
 
 
 def write_groups(root, version, own, groups):
-    """Write /proc and /sys as of a machine with 4 000 000 kB available."""
     place, *names, freed, belongs_to = VERSIONS[version]
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/meminfo").write_text(MEMINFO)

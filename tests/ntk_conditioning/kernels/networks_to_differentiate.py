@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
-from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils.checkpoint import checkpoint
 
 from ntk_conditioning.networks.architectures import MODELS
@@ -46,7 +45,6 @@ def assert_products(k, kernel):
 
 
 def ended(*layers, shape=IMAGE, outputs=2):
-    """Return a network of the layers, an activation and a linear layer, and a batch for it."""
     model = nn.Sequential(*layers, nn.ReLU(inplace=True), nn.Flatten(), nn.LazyLinear(outputs))
     x = torch.randn(5, *shape)
     model.eval()(x.clone())
@@ -122,7 +120,6 @@ def own_weights():
 
 
 def transformers():
-    """Yield names and networks of tokens and patches, of one and of two inputs."""
     tokens = torch.randint(0, 9, (5, 4))
     layers = nn.Embedding(9, 3, padding_idx=2), nn.Flatten(), nn.Linear(12, 2)
     yield "embedding", nn.Sequential(*layers), (tokens,)
@@ -169,8 +166,6 @@ def vision_transformer():
 
 
 class Sign(torch.autograd.Function):
-    """A function that `torch.func` does not know."""
-
     forward = staticmethod(lambda context, w: w.sign())
     backward = staticmethod(lambda context, delta: delta)
 
@@ -178,19 +173,14 @@ class Sign(torch.autograd.Function):
 def slow():
     """Yield networks that torch.func does not differentiate, or wrongly, and what the log says."""
 
-    def packed(m, x, lengths):
-        sequences = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        return m.gru(sequences)[1][0]
-
     x, tokens = torch.randn(5, 3), torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
-    lengths, layers = torch.tensor([2, 4, 1, 3, 4]), nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    layers = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
     seeded, line = torch.Generator().manual_seed, "one by one"
     forwards = [
         ("autograd.Function", lambda m, x: functional.linear(m.layers(x), Sign.apply(m.w[0]))),
         ("gru", lambda m, x: m.gru(x[:, None].expand(-1, 5, 3))[0][:, -1]),
         (line, lambda m, x: checkpoint(m.layers, x, use_reentrant=False)),
         (line, lambda m, x: m.layers(x) * torch.rand(3, generator=seeded(0))),
-        (line, packed),
         ("", lambda m, x: torch.cdist(m.layers(x), m.w[0])),
         ("", lambda m, x: torch.vmap(lambda z: m.layers(z).tanh())(x)),
         ("", lambda m, x: functional.bilinear(x, x, m.listed[0])),  # that torch.func keeps
@@ -200,7 +190,7 @@ def slow():
         parts = {"layers": layers, "gru": nn.GRU(3, 4, batch_first=True), "w": torch.randn(2, 3, 3)}
         model = OfFunction(forward, **parts)
         model.listed = [model.w]
-        yield reason, model, (torch.randn(5, 4, 3), lengths) if forward is packed else (x,)
+        yield reason, model, (x,)
     for made in (torch.jit.script(layers), torch.jit.trace(layers, x[:2])):
         yield line, made, (x,)
     for mode, sparse in itertools.product(("sum", "mean"), (False, True)):

@@ -46,8 +46,6 @@ def test_both_kernels_are_products_of_explicit_jacobians(n, n2, tile, panel, dep
 
 
 class Precisions(TorchDispatchMode):
-    """The precision of float32 products at every one of them."""
-
     seen = frozenset()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -124,7 +122,6 @@ def test_peak_memory_is_the_kernel_and_what_gradients_may_take(make, n, monkeypa
 @pytest.mark.parametrize(("depth", "width"), [(0, 16), (1, 16), (10, 16), (3, 3)])
 @pytest.mark.parametrize("n", [4, 40])
 def test_linear_factors_give_the_kernels_and_their_ranks(n, depth, width):
-    """n = 40 > d = 6 takes the QR route, n = 4 the stacked one."""
     mlp, x = network(6, depth=depth, width=width, activation="linear"), inputs(n, 6)
     embedded, factor = x @ linear_embedding_map(mlp), empirical.linear_factor(mlp, x)
     kernel = empirical.ntk(mlp, x)
@@ -155,7 +152,6 @@ def test_factors_need_a_linear_network():
 def test_sampled_kernels_have_the_distribution_of_networks(
     name, depth, width, n, d, memory, monkeypatch
 ):
-    """Of their largest and smallest eigenvalue, an entry, and the logarithm of their trace."""
     monkeypatch.setattr("ntk_conditioning.kernels.sampled.MEMORY", memory)
     x = torch.nn.functional.normalize(inputs(n, d))
     size = {"depth": depth, "width": width, "activation": activations.get(name)}

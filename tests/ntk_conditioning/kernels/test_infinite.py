@@ -13,6 +13,7 @@ from scipy import stats
 from ntk_conditioning.kernels import infinite, infinite_network
 from ntk_conditioning.kernels.infinite import InfiniteNetwork
 from ntk_conditioning.networks import activations
+from ntk_conditioning.theory.sphere import unit_rows
 from tests.ntk_conditioning.references import (
     LAYERS,
     exact_extremes,
@@ -23,7 +24,6 @@ from tests.ntk_conditioning.references import (
 
 
 def exact_degrees(kernel, n):
-    """Return the angles of the first n samples, an upper triangle."""
     angles = np.zeros((n, n))
     for i, j in itertools.combinations(range(n), 2):
         cosine = kernel[i, j] / mpmath.sqrt(kernel[i, i] * kernel[j, j])
@@ -92,7 +92,6 @@ def test_kernels_are_symmetric_positive_and_have_the_cosines_of_the_angles(x, na
 def test_unequal_norms_and_near_duplicates_have_the_kernels_of_60_digits(
     name, depth, branch_scale, bias_scale, monkeypatch
 ):
-    """Plain, biased and residual networks, in tiles, and between two sets of samples."""
     monkeypatch.setattr(infinite_network, "TILE", 2)
     monkeypatch.setattr(infinite_network, "GATHERED", 8)
     x, scales = samples(5, 4, spread=1.0), {"branch_scale": branch_scale, "bias_scale": bias_scale}
@@ -131,37 +130,26 @@ def plain_ntk(x: np.ndarray, name: str) -> np.ndarray:
     return k
 
 
-def with_norms(x, spread):
-    """Return the rows with norms e^(±spread)."""
-    norms = np.exp(np.random.default_rng(0).uniform(-spread, spread, (len(x), 1)))
-    return x / np.linalg.norm(x, axis=1)[:, None] * norms
-
-
-def near(x, delta):
-    return x + delta * samples(*x.shape, seed=10)
-
-
 def absolute(slope):
-    """Return |z|, by its closed form or by quadrature."""
     flags = {"homogeneous": True, "negative_slope": slope}
     return activations.Activation("abs", lambda z: z.abs(), lambda z: z.sign(), **flags)
 
 
-CONTRAST = 1 + 1e-3 * np.random.default_rng(8).standard_normal((90, 40))
-FAR, EQUAL = samples(40, 7, spread=0.2), with_norms(samples(18, 6, seed=4), 0)
-NORMS = with_norms(EQUAL, 0.3)
-NORMS[[11, 17]] = near(NORMS[[8, 8]], [[1e-9], [2e-9]])
-DELTAS = 1e-9 * np.random.default_rng(0).uniform(1, 2, (40, 1))
+RNG = np.random.default_rng(0)
+FAR, EQUAL = samples(40, 7, spread=0.2), unit_rows(samples(18, 6, seed=4))
+NORMS = EQUAL * np.exp(RNG.uniform(-0.3, 0.3, (18, 1)))
+NORMS[[11, 17]] = NORMS[[8, 8]] + [[1e-9], [2e-9]] * samples(2, 6, seed=10)
 # The embeddings of an even activation cannot tell x from -x.
 OPPOSITE = samples(30, 5, seed=2, spread=1.0)
 OPPOSITE[11] = -OPPOSITE[3] + 1e-3 * OPPOSITE[4]
+CONTRAST = unit_rows(1 + 1e-3 * RNG.standard_normal((90, 40)))
 HARD = {
     "random": samples(23, 4, seed=3, spread=0.5),
     # Their cosines are all 1 up to rounding, so that screening puts them in any order.
-    "many near duplicates": np.vstack([FAR, near(FAR, DELTAS)]),
-    "low contrast": with_norms(CONTRAST, 0),
-    "low contrast, norms": with_norms(CONTRAST, 1e-3),
-    "12 decades": samples(60, 8) * 10 ** np.random.default_rng(1).uniform(-6, 6, (60, 1)),
+    "many near duplicates": np.vstack([FAR, FAR + RNG.uniform(1e-9, 2e-9, FAR.shape)]),
+    "low contrast": CONTRAST,
+    "low contrast, norms": CONTRAST * np.exp(RNG.uniform(-1e-3, 1e-3, (90, 1))),
+    "12 decades": samples(60, 8) * 10 ** RNG.uniform(-6, 6, (60, 1)),
     "two clusters": samples(2, 5)[np.arange(100) % 2] + 1e-9 * samples(100, 5, seed=2),
     # There the angle between gradients need not grow with that between inputs.
     "beyond 90 degrees": np.eye(6) - 1 / 6 + 1e-3 * samples(6, 6),
@@ -230,7 +218,7 @@ ERRORS += [("gelu", 1e2, 1e-10), ("gelu", 1e4, 1e-3), ("gelu", 1e8, 1e-3)]
 def test_errors_of_smallest_angles_hold(name, scale, error):
     """Those of closed forms are rounding at any scale."""
     x = np.random.default_rng(0).standard_normal((5, 6))
-    depth, x = (2, scale * x) if name in LAYERS else (1, scale * with_norms(x[:3], 0))
+    depth, x = (2, scale * x) if name in LAYERS else (1, scale * unit_rows(x[:3]))
     with mpmath.workdps(150):
         k = infinite_kernels(x, 2, LAYERS[name])[1] if name in LAYERS else plain_ntk(x, name)
         angles = exact_degrees(k, len(x))

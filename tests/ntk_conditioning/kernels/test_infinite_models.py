@@ -18,6 +18,7 @@ from ntk_conditioning.kernels.interpolated_kernels import tables
 from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
+from ntk_conditioning.theory.sphere import unit_rows
 from tests.ntk_conditioning.gradients import deep_network, inputs, network
 from tests.ntk_conditioning.references import (
     LAYERS,
@@ -93,8 +94,7 @@ NO_SAMPLES = [
     (np.ones((2, 3)) * 1j, SamplesError, "complex128"),
     ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], ZeroRowError, "row 1"),
 ]
-UNIT, SECOND = samples(2, 4, seed=1), np.array([[0], [1]])
-UNIT /= np.linalg.norm(UNIT, axis=1, keepdims=True)
+UNIT, SECOND = unit_rows(samples(2, 4, seed=1)), np.array([[0], [1]])
 ONES, WIDE = np.ones((2, 1, 3, 3)), np.ones((2, 1, 50, 50))
 MESSAGE = "^{} at depth 1: .*; scale the data"
 UNRESOLVED = [  # or beyond the range
@@ -185,11 +185,9 @@ def close_pair(theta: float) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["relu", "erf", "linear", "normrelu", "normalized_gelu"])
 def test_one_pass_is_the_recursion_of_every_depth(name):
-    """Also of nearly opposite samples, with their digits."""
     x = np.random.default_rng(0).standard_normal((12, 4))
     x[2:4] = -x[:2] + [[1e-2], [1e-7]] * x[2:4]
-    x /= np.linalg.norm(x, axis=1)[:, None]
-    upper, depths = np.triu_indices(12, 1), [0, 1, 3, 9]
+    x, upper, depths = unit_rows(x), np.triu_indices(12, 1), [0, 1, 3, 9]
     for found in along_depth(x, depths=reversed(depths), activation=name):
         assert found.depth == depths.pop(0)
         layer = infinite.InfiniteNetwork(x, depth=found.depth, activation=name)
@@ -201,7 +199,6 @@ def test_one_pass_is_the_recursion_of_every_depth(name):
 
 @pytest.mark.parametrize("theta", [1e-7, 1e-2, 1.3])
 def test_errors_bound_those_of_deep_kernels(theta):
-    """erf and ReLU after 400 layers, against 50 digits."""
     with mpmath.workdps(50):
         rho = mpmath.cos(mpmath.mpf(theta))
         for _ in range(400):

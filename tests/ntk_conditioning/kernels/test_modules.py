@@ -124,7 +124,6 @@ def test_a_deep_network_that_stretches_rounding_mixes_no_samples():
 
 
 def test_one_of_several_results_is_picked_and_some_parameters_are_selected():
-    """Of a dictionary, as models of language return it."""
     x, parts = torch.randn(6, 8), {"body": nn.Linear(8, 4), "head": nn.Linear(4, 3)}
     model = OfFunction(lambda m, x: {"logits": m.head(m.body(x).tanh()), "input": x}, **parts)
     only_logits = OfFunction(lambda m, x: m.model(x)["logits"], model=model)

@@ -70,7 +70,6 @@ def then(function):
 
 
 def drawing(draw):
-    """Return a module as with stochastic depth, whose outputs are the same in most calls."""
     return then(lambda y: y * (draw(len(y)) > 1e-6))
 
 
@@ -218,7 +217,6 @@ def test_what_does_not_fit_is_refused_with_what_it_needs(call, monkeypatch):
 
 
 def moved(layer, h, i):
-    """Return a layer of the rows in another order, which are put back."""
     return layer(h[i])[i.argsort()]
 
 

@@ -44,18 +44,23 @@ def mlps(members=MEMBERS, *, activation=RELU, **options) -> Ensemble:
     return ensemble(make, members, **usual | options)
 
 
-def network(name: str, **options):
-    depth = 8 if name.startswith("resnet") else 2
-    return networks(name, image=(6, 5, 2), depth=depth, width=4, activation="selu", **options)
+DEAD, HEALTHY = 1.0, 0.1
+X, Y = (torch.from_numpy(array[:200]) for array in load_digits(return_X_y=True))
+DATA = Split(X.float() / 16, Y)
+IMAGES = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
 
 
-def modules(name="fc_batch_norm", members=MEMBERS, *, dtype=torch.float64, **more):
-    usual = {"n": 11, "shape": SHAPE, "test": 7, "epochs": 3, "batch_size": 4, "dtype": dtype}
-    return ensemble(network(name, dtype=dtype), members, **usual | more)
+def digits(rates, name="fc", *, depth=3, width=32, seed=1, data=IMAGES, outputs=10, **options):
+    size = {"image": data.x.shape[:0:-1], "depth": depth, "width": width, "outputs": outputs}
+    make = networks(name, **size, activation="relu", dtype=data.x.dtype)
+    members, usual = [NetworkSpec(seed, rate) for rate in rates], {"epochs": 12, "classes": 10}
+    return ensemble(make, members, **usual | {"data": data} | options)
+
+
+digit_mlps = partial(digits, name="mlp", data=DATA, outputs=1, loss=SCALAR, together=False)
 
 
 def assert_pauses_leave_no_trace(make, *, steps):
-    """The states have the same bits in the end; return the training."""
     whole, parts = finish(make()), make()
     while not parts.finished:
         parts.advance(after(steps))
@@ -231,9 +236,11 @@ def test_augmentation_changes_the_training_and_not_what_is_measured():
 
 def test_the_mean_dot_product_is_that_of_all_pairs(monkeypatch):
     monkeypatch.setattr(trainer, "EVALUATED", 3)  # in parts
-    trained = modules("resnet_batch_norm", MEMBERS[:1])
+    size = {"image": SHAPE[1:] + SHAPE[:1], "depth": 8, "width": 4}
+    make = networks("resnet_batch_norm", **size, activation="selu")
+    trained = ensemble(make, MEMBERS[:1], n=11, shape=SHAPE, test=7, epochs=1)
     trained.advance()
-    model, (x, labels) = network("resnet_batch_norm")(generator(1, "init")), split(101, 7, *SHAPE)
+    model, (x, labels) = make(generator(1, "init")), split(101, 7, *SHAPE)
     with torch.no_grad():
         f, u = model.eval()(x)
     cosines = [functional.cosine_similarity(*pair, dim=0) for pair in permutations(u, 2)]
@@ -248,22 +255,6 @@ def test_mixed_precision_is_near_to_single_and_another():
     losses = [finish(trained).metrics["train_loss"] for trained in both]
     assert not np.array_equal(*losses)
     np.testing.assert_allclose(*losses, rtol=0.05)
-
-
-DEAD, HEALTHY = 1.0, 0.1
-X, Y = (torch.from_numpy(array[:200]) for array in load_digits(return_X_y=True))
-DATA = Split(X.float() / 16, Y)
-IMAGES = Split(DATA.x.reshape(-1, 1, 8, 8), DATA.y)
-
-
-def digits(rates, name="fc", *, depth=3, width=32, seed=1, data=IMAGES, outputs=10, **options):
-    size = {"image": data.x.shape[:0:-1], "depth": depth, "width": width, "outputs": outputs}
-    make = networks(name, **size, activation="relu", dtype=data.x.dtype)
-    members, usual = [NetworkSpec(seed, rate) for rate in rates], {"epochs": 12, "classes": 10}
-    return ensemble(make, members, **usual | {"data": data} | options)
-
-
-digit_mlps = partial(digits, name="mlp", data=DATA, outputs=1, loss=SCALAR, together=False)
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -294,7 +285,6 @@ TRAININGS += [partial(digits, [1e6, 0.1], "fc_batch_norm", **MOVED)]
 
 @pytest.mark.parametrize("make", TRAININGS)
 def test_an_explosion_between_two_evaluations_is_seen_and_pauses_leave_no_trace(make):
-    """Pauses at every step of an epoch."""
     make = partial(make, batch_size=50, evaluate_every=12)
     assert assert_pauses_leave_no_trace(make, steps=5).diverged.tolist() == [12, -1]
 

@@ -37,7 +37,6 @@ def network(name: str):
 
 
 def rate_factors(network):
-    """Return the factors (p,) of the rates of the weights that train."""
     factors = {p: f for f, group in network.rate_groups().items() for p in group}
     pieces = [torch.full_like(p, factors[p]) for p in network.parameters() if p in factors]
     return torch.cat([piece.detach().flatten() for piece in pieces])
@@ -127,7 +126,6 @@ def resnet(rng):
 
 
 def expanded_curves(make, members, **options):
-    """Return the training losses of networks that are linear in their weights, each a column."""
     trained = finish(ensemble(lambda rng: Expansion(make(rng)), members, **options))
     return trained.metrics["train_loss"]
 

@@ -39,7 +39,6 @@ def training(curves, accuracy=None, factors=None, **point):
 
 
 def kernels(*kappas, **point):
-    """Return the kernels of seeds 1, 2, …; their critical rates are 1, 2, …."""
     rows = [
         plain("training_kernels", **POINT | point, seed=s, kappa=k, critical_learning_rate=float(s))
         for s, k in enumerate(kappas, start=1)
