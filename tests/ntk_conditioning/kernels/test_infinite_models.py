@@ -145,19 +145,12 @@ def test_what_cannot_be_computed_is_refused(function, x, options, error, message
 
 
 IMAGE, NETWORKS = (4, 4, 2), 40
+LIMITS = [("mlp", name) for name in ("erf", "tanh", "selu", "normrelu")]
+LIMITS += [("mlp_bias", "relu"), ("residual_mlp", "relu"), ("residual_mlp_scaled", "erf")]
+LIMITS += [("conv", "erf"), ("conv_pool", "relu")]
 
 
-@pytest.mark.parametrize(
-    ("model", "activation"),
-    [
-        *(("mlp", name) for name in ("erf", "tanh", "selu", "normrelu")),
-        ("mlp_bias", "relu"),
-        ("residual_mlp", "relu"),
-        ("residual_mlp_scaled", "erf"),
-        ("conv", "erf"),
-        ("conv_pool", "relu"),
-    ],
-)
+@pytest.mark.parametrize(("model", "activation"), LIMITS)
 def test_networks_tend_to_their_limit(model, activation):
     """Every entry's mean within four standard errors, and a bias of order 1 / width."""
     x, width = inputs(3, 32) / 4, 256
