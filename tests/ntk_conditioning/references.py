@@ -94,10 +94,7 @@ LAYERS = {"relu": relu_layer, "erf": erf_layer, "normalized_relu": normalized_re
 
 
 def next_layer(layer, sigma):
-    """Return g² E σσ and g² E σ'σ' of all pairs, from their covariances (n, n).
-
-    ``layer`` maps variances and covariance (Σ_ii, Σ_jj, Σ_ij) to both.
-    """
+    """Return g² E σσ and g² E σ'σ' of all pairs, from their covariances (n, n), by a layer."""
     pairs = [
         layer(sigma[i, i], sigma[j, j], sigma[i, j], i == j) for i, j in np.ndindex(sigma.shape)
     ]
@@ -123,10 +120,8 @@ def plain_losses(loss, f, labels, *, classes=3):
     name, outputs = loss
     if name == "cross_entropy":
         return functional.cross_entropy(f, labels, reduction="none")
-    target = functional.one_hot(labels, classes).to(f)
-    if outputs == "scalar":
-        target = torch.linspace(-1, 1, classes, dtype=f.dtype)[labels][:, None]
-    return functional.mse_loss(f, target, reduction="none").sum(1) / 2
+    codes = torch.linspace(-1, 1, classes)[:, None] if outputs == "scalar" else torch.eye(classes)
+    return (f - codes[labels]).square().sum(1) / 2
 
 
 KINK = -1.5975

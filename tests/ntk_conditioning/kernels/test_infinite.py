@@ -114,8 +114,8 @@ def test_unequal_norms_and_near_duplicates_have_the_kernels_of_60_digits(
 def plain_ntk(x: np.ndarray, name: str) -> np.ndarray:
     """Return the NTK at depth 1 of samples of equal norm, on panels halved towards 0."""
     sigma, covariance = activations.get(name), x @ x.T
-    positive = np.concatenate([2.0 ** np.arange(-40, 1), np.arange(1.25, 13, 0.25)])
-    edges = np.concatenate([-positive[::-1], [0.0], positive])
+    positive = np.concatenate([[0], 2.0 ** np.arange(-40, 1), np.arange(1.25, 13, 0.25)])
+    edges = np.union1d(-positive, positive)
     nodes, weights = np.polynomial.legendre.leggauss(14)
     half = np.diff(edges)[:, None] / 2
     u, weights = (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()

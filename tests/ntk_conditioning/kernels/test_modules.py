@@ -1,6 +1,7 @@
 """Kernels of modules, and products with them, are those of their Jacobians."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -75,12 +76,8 @@ def test_layers_and_uses_of_weights(networks, caplog):
 )
 @settings(max_examples=40)
 def test_any_network_in_panels_of_any_size(widths, kind, n, n2, memory, tile, outputs, bias):
-    layers, before = [], 3
-    for width in widths:
-        convolution = nn.Conv1d(before, width, 2, padding=1, bias=bias)
-        linear = nn.Linear(before, width, bias=bias)
-        layers += [convolution if kind == "convolution" else linear, nn.Tanh()]
-        before = width
+    lazy = partial(nn.LazyConv1d, kernel_size=2, padding=1) if kind[0] == "c" else nn.LazyLinear
+    layers = [part for width in widths for part in (lazy(width, bias=bias), nn.Tanh())]
     shape = {"linear": (3,), "sequence": (2, 3), "convolution": (3, 3)}[kind]
     model = nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2))
     samples = (torch.randn(n, *shape),), (torch.randn(n2, *shape),)
@@ -201,13 +198,10 @@ def test_the_largest_eigenvalue_is_known_up_to_the_residual_of_its_vector():
 def test_an_operator_has_a_bound_on_kappa_and_the_same_bytes_again():
     mlp, x = network(20, depth=3, width=64), inputs(120, 20)
     exact, found = condition(ntk(mlp, x)), condition(ntk_operator(mlp, x))
-    frobenius = np.linalg.norm(exact.eigenvalues)
-    participation = exact.eigenvalues.sum() ** 2 / frobenius**2
-    assert found.lambda_max <= exact.lambda_max * (1 + 1e-12)
-    assert exact.lambda_max <= found.lambda_max * (1 + 1e-12) + found.lambda_max_error
-    assert 1 < found.kappa_bound <= exact.kappa
-    assert found.frobenius[0] == pytest.approx(frobenius, rel=1e-3)
+    participation = exact.eigenvalues.sum() ** 2 / np.square(exact.eigenvalues).sum()
     assert found.effective_rank[0] == pytest.approx(participation, rel=1e-2)
+    assert exact.lambda_max == pytest.approx(found.lambda_max, rel=1e-9)
+    assert 1 < found.kappa_bound <= exact.kappa
     assert np.trapezoid(found.density[:, 0], found.log10_lambda) == pytest.approx(1, abs=1e-3)
     assert repr(found).startswith("kappa is at least ")
     assert np.array_equal(condition(ntk_operator(mlp, x)).density, found.density)

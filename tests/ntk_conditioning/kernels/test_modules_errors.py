@@ -1,7 +1,4 @@
-"""Modules without a kernel are refused in a line with the remedy, and nothing is left changed.
-
-A kernel is that of each sample alone, wherever a module has it on the way.
-"""
+"""Modules without a kernel are refused in a line with the remedy, and nothing is left changed."""
 
 import random
 import re
@@ -50,8 +47,7 @@ NAMED = OfFunction(lambda m, x: {"logits": m.l(x)}, l=linear())
 NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=False)).eval()
 IN_AUTOCAST = OfFunction(torch.autocast("cpu", torch.bfloat16)(lambda m, x: m.l(x)), l=linear())
 GENERATOR = torch.Generator().manual_seed(0)
-DRAWING = [  # of torch, of a generator, of NumPy and of Python
-    lambda n: torch.rand(n, 1),
+DRAWING = [  # of a generator, of NumPy and of Python
     lambda n: torch.rand(n, 1, generator=GENERATOR),
     lambda n: torch.from_numpy(np.random.rand(n, 1)),  # noqa: NPY002
     lambda n: torch.full((n, 1), random.random()),

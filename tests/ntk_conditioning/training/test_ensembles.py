@@ -1,7 +1,4 @@
-"""Ensembles have autograd's gradients, measure what they say, and drop members that diverge.
-
-Networks diverge if their loss explodes or their outputs become constant, not by a mild rise.
-"""
+"""Ensembles have autograd's gradients, measure what they say, and drop members that diverge."""
 
 from functools import partial
 from itertools import permutations, product
@@ -217,10 +214,9 @@ def test_moves_are_those_of_a_loop_follow_from_seed_and_epoch_and_are_spread_eve
     for image, framed, (top, left, mirrored) in zip(result.numpy(), padded, moves, strict=True):
         expected = framed[:, top : top + 6, left : left + 5]
         np.testing.assert_array_equal(image, expected[:, :, ::-1] if mirrored else expected)
-    moves = draw_moves(3, 2, 20_000)
-    np.testing.assert_array_equal(moves, draw_moves(3, 2, 20_000))
-    for other in (draw_moves(4, 2, 20_000), draw_moves(3, 1, 20_000)):
-        assert (moves == other).all(1).mean() < 0.02
+    moves, *others = (draw_moves(*of, 20_000) for of in ((3, 2), (3, 2), (4, 2), (3, 1)))
+    same = [(moves == other).all(1).mean() for other in others]
+    assert same[0] == 1 > 50 * max(same[1:])
     for column, choices in zip(moves.T, (9, 9, 2), strict=True):
         expected, counts = 20_000 / choices, np.bincount(column, minlength=choices)
         assert len(counts) == choices

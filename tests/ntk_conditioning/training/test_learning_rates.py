@@ -88,12 +88,18 @@ def test_the_common_rate_is_the_best_of_all_depths_together():
     ],
 )
 def test_the_best_of_a_grid_and_whether_it_is_at_the_end(finals, rate, edge, diverged):
+    """By each criterion; of other networks than mlps no kernel is needed."""
     curves = {(k, each): [40.0, x] for each in finals for k, x in enumerate(finals[each], start=1)}
-    for rules in (FINAL, {"fig3": ("epochs_to_loss", 3.5)}):
-        (row,) = select_rates(training(curves), kernels(10.0), rules).to_pylist()
+    table = training(curves, {key: [0.0, 1 / x] for key, (_, x) in curves.items()}, model="fc")
+    for criterion in ("final_loss", "epochs_to_loss", "test_accuracy"):
+        (row,) = select_rates(table, NO_KERNELS, {"fig3": (criterion, 3.5)}).to_pylist()
         assert (row["learning_rate"], row["edge"], row["diverged_rates"]) == (rate, edge, diverged)
         assert (row["lowest_rate"], row["highest_rate"]) == (min(finals), max(finals))
         assert (row["score"] is None) == (row["final_loss_mean"] is None) == (rate is None)
+        assert (row["criterion"], row["rates"]) == (criterion, len(finals))
+        assert (row["critical_learning_rate"], row["kappa"]) == (None, None)
+    if rate:
+        assert row["score"] == pytest.approx(np.mean(1 / np.array(finals[rate])), rel=1e-15)
 
 
 @pytest.mark.parametrize(("kappas", "mean"), [((4.0, 25.0), 10), ((4.0, None), None)])
@@ -129,19 +135,6 @@ def test_every_network_has_a_row_by_its_experiments_rule_in_any_order_of_rows():
     np.testing.assert_allclose(rates["kappa"], [2, 10, 2, 10])
     shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
     assert select_rates(shuffled, known, rules) == rates
-
-
-def test_the_highest_test_accuracy_may_decide_and_no_kernel_is_needed():
-    final = {(1, 0.1): 0.5, (1, 0.2): 0.8, (5, 0.1): 0.9, (5, 0.2): 0.7, (1, 0.4): NAN}
-    accuracies = {key: [0.1, value] for key, value in final.items()}
-    losses = {key: [2.0, value * 0 + 1] for key, value in final.items()}
-    table = training(losses, accuracies, model="fc")
-    for rules, rate, score in ((BY_ACCURACY, 0.2, 0.75), (FINAL, 0.1, 1.0)):
-        (row,) = select_rates(table, NO_KERNELS, rules).to_pylist()
-        assert (row["learning_rate"], row["criterion"]) == (rate, rules["fig3"][0])
-        assert row["score"] == pytest.approx(score, rel=1e-15)
-        assert (row["critical_learning_rate"], row["kappa"]) == (None, None)
-        assert (row["rates"], row["diverged_rates"]) == (3, 1)
 
 
 def test_what_cannot_be_judged_is_named():
