@@ -1,6 +1,7 @@
 """Small torch modules with every layer and use of weights, and kernels from their Jacobians."""
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
@@ -70,13 +71,14 @@ class OfFunction(nn.Module):
 
 def layers():
     """Yield layers behind another, so that there is a gradient with respect to their input."""
-    convolutions = ("padding", "same"), ("padding_mode", "circular"), ("groups", 4)
-    of_images = [nn.Conv2d(4, 8, (5, 3), **dict([option])) for option in convolutions]
+    options = {"padding": "same"}, {"padding": 2, "padding_mode": "circular"}, {"groups": 4}
+    of_images = [nn.Conv2d(4, 8, (5, 3), **given) for given in options]
     of_images += [nn.BatchNorm2d(4), nn.GroupNorm(2, 4), nn.PReLU(4), nn.PReLU()]
     of_images += [nn.InstanceNorm2d(4, affine=True, track_running_stats=t) for t in (True, False)]
     of_images += [nn.LayerNorm((7, 6)), nn.LayerNorm(6, bias=False), nn.RMSNorm((4, 7, 6))]
     for layer in of_images:
         yield str(layer), *ended(nn.Conv2d(4, 4, 1), layer)
+    yield "Softmax", nn.Sequential(nn.Linear(5, 3), nn.Softmax(1)), (torch.randn(5, 5),)
     yield "BatchNorm1d", *ended(nn.Linear(5, 4), nn.BatchNorm1d(4), shape=(5,))
     options = {"stride": 2, "padding": 1, "groups": 2}, {"dilation": 2, "bias": False}
     for dims, kind, given in itertools.product((1, 2, 3), ("", "Transpose"), options):
@@ -125,20 +127,15 @@ def transformers():
     yield "embedding", nn.Sequential(*layers), (tokens,)
     w, padded = torch.randn(9, 3), lambda m, t: functional.embedding(t, m.w, padding_idx=-7).mean(1)
     yield "embedding, padding counted from the end", OfFunction(padded, w=w), (tokens,)
-    tied = OfFunction(
-        lambda m, t: functional.linear(torch.tanh(m.e(t)).mean(1), m.e.weight)[:, :3],
-        e=nn.Embedding(9, 6),
-    )
-    yield "tied", tied, (tokens,)
+    w, again = nn.Embedding(9, 3), lambda m, t: functional.linear(m.e(t).mean(1), m.e.weight)
+    yield "tied", OfFunction(again, e=w), (tokens,)
     yield "vision", vision_transformer(), (torch.randn(4, 3, 8, 8),)
     layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True).eval()
     yield "encoder", nn.Sequential(layer, nn.Flatten(), nn.Linear(18, 2)), (torch.randn(4, 3, 6),)
-    cross = OfFunction(
-        lambda m, q, k: m.head(m.same(m.other(q, k, k)[0], q, q)[0].mean(1)),
-        other=nn.MultiheadAttention(6, 3, kdim=4, vdim=4, batch_first=True, add_bias_kv=True),
-        same=nn.MultiheadAttention(6, 3, batch_first=True, bias=False),
-        head=nn.Linear(6, 2),
-    )
+    attention = partial(nn.MultiheadAttention, 6, 3, batch_first=True)
+    other = attention(kdim=4, vdim=4, add_bias_kv=True)
+    parts = {"other": other, "same": attention(bias=False)}
+    cross = OfFunction(lambda m, q, k: m.same(m.other(q, k, k)[0], q, q)[0].mean(1), **parts)
     yield "two inputs", cross, (torch.randn(4, 3, 6), torch.randn(4, 5, 4))
 
 
@@ -152,17 +149,11 @@ def vision_transformer():
         z = z + m.scale * m.attention(y, y, y, need_weights=False)[0]
         return m.head((z + m.mlp(z))[:, 0])
 
-    return OfFunction(
-        forward,
-        patches=nn.Conv2d(3, 8, 4, 4),
-        token=torch.randn(1, 1, 8),
-        positions=torch.randn(1, 5, 8),
-        norm=nn.LayerNorm(8),
-        attention=nn.MultiheadAttention(8, 2, batch_first=True),
-        scale=torch.randn(8),
-        mlp=nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8)),
-        head=nn.Linear(8, 3),
-    )
+    parts = {"token": torch.randn(1, 1, 8), "positions": torch.randn(1, 5, 8)}
+    parts |= {"patches": nn.Conv2d(3, 8, 4, 4), "norm": nn.LayerNorm(8), "scale": torch.randn(8)}
+    parts["attention"] = nn.MultiheadAttention(8, 2, batch_first=True)
+    parts["mlp"] = nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8))
+    return OfFunction(forward, **parts, head=nn.Linear(8, 3))
 
 
 class Sign(torch.autograd.Function):
@@ -172,7 +163,6 @@ class Sign(torch.autograd.Function):
 
 def slow():
     """Yield networks that torch.func does not differentiate, or wrongly, and what the log says."""
-
     x, tokens = torch.randn(5, 3), torch.tensor([[0, 1], [2, 3], [3, 3], [4, 0]])
     layers = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
     seeded, line = torch.Generator().manual_seed, "one by one"

@@ -19,7 +19,7 @@ from ntk_conditioning.kernels.modules import ntk
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.theory.sphere import unit_rows
-from tests.ntk_conditioning.gradients import deep_network, inputs, network
+from tests.ntk_conditioning.gradients import deep_network, inputs
 from tests.ntk_conditioning.references import (
     LAYERS,
     erf_layer,
@@ -96,8 +96,8 @@ NO_SAMPLES = [
 ]
 UNIT, SECOND = unit_rows(samples(2, 4, seed=1)), np.array([[0], [1]])
 ONES, WIDE = np.ones((2, 1, 3, 3)), np.ones((2, 1, 50, 50))
-MESSAGE = "^{} at depth 1: .*; scale the data"
-UNRESOLVED = [  # or beyond the range
+SCALE = "^{} at depth 1: .*; scale the data"
+LIMITED = [  # not resolved, or beyond the range
     *((infinite.ntk, "erf", scale * UNIT) for scale in (1e200, 1e-170**SECOND, 1e100**SECOND)),
     *((infinite.min_angle, "erf", scale * UNIT) for scale in (1e-170, 1e100, 1e200**SECOND)),
     *((kernels, "relu", scale * ONES) for scale in (1e-170, 1e160, [[[[1]]], [[[1e-170]]]])),
@@ -118,10 +118,7 @@ STEEP = {"activation": activations.Activation("steep", *FUNCTIONS)}
         (infinite.ntk, UNIT, {"branch_scale": -1.0}, ScaleError, "branch_scale is -1"),
         (infinite.ntk, UNIT, {"bias_scale": math.inf}, ScaleError, "bias_scale is inf"),
         (infinite.ntk, [[1e150]], {"branch_scale": 1e10}, UnresolvedKernelError, "not finite"),
-        *(
-            (function, x, {"activation": name}, UnresolvedKernelError, MESSAGE.format(name))
-            for function, name, x in UNRESOLVED
-        ),
+        *((f, x, {"activation": a}, UnresolvedKernelError, SCALE.format(a)) for f, a, x in LIMITED),
         (profiles, np.diag([1, 2]), {}, SamplesError, "norms from 1 to 2; scale the samples to no"),
         (profiles, 3 * np.eye(2), {}, SamplesError, "norms from 3 to 3; scale the samples to norm"),
         (profiles, [[1.0, 0.0]], {}, SamplesError, "a single sample has no pair"),
@@ -153,18 +150,11 @@ LIMITS += [("conv", "erf"), ("conv_pool", "relu")]
 @pytest.mark.parametrize(("model", "activation"), LIMITS)
 def test_networks_tend_to_their_limit(model, activation):
     """Every entry's mean within four standard errors, and a bias of order 1 / width."""
-    x, width = inputs(3, 32) / 4, 256
-    seen = x
-    if model.startswith("conv"):
-        seen, width = x.reshape(-1, *IMAGE).movedim(-1, 1), 64
-    found = []
-    for seed in range(NETWORKS):
-        given = {"activation": activation, "seed": seed}
-        if model == "mlp":
-            drawn = network(32, width=width, **given)
-        else:
-            drawn = deep_network(model, 2, width, image=IMAGE, outputs=1, **given)
-        found.append(ntk(drawn, seen).numpy())
+    x, conv = inputs(3, 32) / 4, model.startswith("conv")
+    seen, width = (x.reshape(-1, *IMAGE).movedim(-1, 1), 64) if conv else (x, 256)
+    size = {"depth": 2, "width": width, "image": IMAGE, "outputs": 1, "activation": activation}
+    drawn = (deep_network(model, **size, seed=seed) for seed in range(NETWORKS))
+    found = [ntk(network, seen).numpy() for network in drawn]
     options = {"image": IMAGE, "depths": [2], "activation": activation}
     limit = infinite_models.ntks(model, x.numpy(), **options)[2]
     error = np.std(found, axis=0, ddof=1) / np.sqrt(NETWORKS)

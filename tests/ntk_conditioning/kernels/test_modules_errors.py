@@ -44,6 +44,7 @@ linear = partial(nn.Linear, 3, 2)
 CENTRED = OfFunction(lambda m, x: x - x.mean(0))
 REENTRANT = OfFunction(lambda m, x: checkpoint(m.l, x, use_reentrant=True), l=linear())
 NAMED = OfFunction(lambda m, x: {"logits": m.l(x)}, l=linear())
+CENTRED_OUTPUTS = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5, elementwise_affine=False)).double()
 NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=False)).eval()
 IN_AUTOCAST = OfFunction(torch.autocast("cpu", torch.bfloat16)(lambda m, x: m.l(x)), l=linear())
 GENERATOR = torch.Generator().manual_seed(0)
@@ -58,7 +59,7 @@ MIXING = [  # what a sample gets depends on another, on its place, or on their n
     lambda y: y * (1 + (len(y) > 3)),
 ]
 SHORTENS = "0 shortens its weights.*max_norm to None"
-ERRORS = [IndexError, AssertionError, TypeError, ValueError, RuntimeError]
+FAILURES = [*product([IndexError, AssertionError, TypeError, ValueError, RuntimeError], (0, -1))]
 
 
 def then(function):
@@ -101,14 +102,13 @@ BOTH = [
     *((then(f), X, {}, MixedSamplesError, "mixes") for f in MIXING),
     (nn.Sequential(nn.Identity(), REENTRANT), X, {}, ModuleError, "use_reentrant=False"),
     (nn.Sequential(nn.Linear(3, 3), REENTRANT), X, {}, ModuleError, "use_reentrant=False"),
+    (nn.Sequential(linear(), nn.Softmax(1)), X, {}, OutputsError, "sum .*mean_of_kernels"),
+    (CENTRED_OUTPUTS, X.double(), {}, OutputsError, "sum .*mean_of_kernels"),
     (None, X, {}, ModuleError, "NoneType"),
     (then(torch.detach), X, {}, OutputsError, "detach"),
     (linear(), X.numpy(), {}, InputsError, "torch.from_numpy"),
     (linear(), X.to_sparse(), {}, InputsError, "to_dense"),
-    *(
-        (failing(error, X[row]), X, {}, InputsError, f"{error.__name__}: of two lines")
-        for error, row in product(ERRORS, (0, -1))
-    ),
+    *((failing(e, X[i]), X, {}, InputsError, f"{e.__name__}: of two l") for e, i in FAILURES),
     (linear(), X, {"parameters": []}, ParametersError, "at least one"),
     (linear(), X, {"outputs": True}, OutputsError, "index below 2"),
     (linear(), X.long(), {}, InputsError, r"no embedding.*x.to\(torch.float32\)"),
@@ -275,15 +275,3 @@ def test_a_kernel_has_the_lowest_precision_on_the_way_and_callers_settings_do_no
     assert_right(k, body.double(), x.double(), rel=1e-5)
     rotated = then(lambda y: torch.fft.fft(y).real).float()
     assert ntk(rotated, X).dtype == torch.float32
-
-
-def test_outputs_with_a_constant_sum_have_no_kernel_of_their_sum(caplog):
-    x = torch.randn(6, 3)
-    for last in (nn.Softmax(1), nn.LayerNorm(5, elementwise_affine=False)):
-        model = nn.Sequential(nn.Linear(3, 5), last)
-        for kernel in (ntk, ntk_operator):
-            with pytest.raises(OutputsError, match=r"sum .*mean_of_kernels"):
-                kernel(model, x)
-        k = ntk(model, x, outputs="mean_of_kernels")
-        assert_right(k, model, x, outputs="mean_of_kernels")
-    assert not caplog.records  # nothing is slow
