@@ -214,7 +214,6 @@ ERRORS += [("gelu", 1e2, 1e-10), ("gelu", 1e4, 1e-3), ("gelu", 1e8, 1e-3)]
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
 @pytest.mark.parametrize(("name", "scale", "error"), ERRORS)
 def test_errors_of_smallest_angles_hold(name, scale, error):
-    """Those of closed forms are rounding at any scale."""
     x = np.random.default_rng(0).standard_normal((5, 6))
     depth, x = (2, scale * x) if name in LAYERS else (1, scale * unit_rows(x[:3]))
     with mpmath.workdps(150):

@@ -66,7 +66,6 @@ def hard_images():
     ("name", "taps"), [*((name, 3) for name in LAYERS), ("relu", 1), ("relu", 5)]
 )
 def test_kernels_are_those_of_loops_over_pixels_in_40_digits(name, taps, pooling, monkeypatch):
-    """Five taps reach over the whole image, and a tile over two by two images."""
     monkeypatch.setattr(infinite_convolutional, "PAIRS", 4 * (144 if pooling == "average" else 12))
     x, depths = hard_images(), [0, 1, 3] if taps == 3 else [2]
     # a few roundings, and those of quadrature
@@ -149,7 +148,6 @@ LIMITS += [("conv", "erf"), ("conv_pool", "relu")]
 
 @pytest.mark.parametrize(("model", "activation"), LIMITS)
 def test_networks_tend_to_their_limit(model, activation):
-    """Every entry's mean within four standard errors, and a bias of order 1 / width."""
     x, conv = inputs(3, 32) / 4, model.startswith("conv")
     seen, width = (x.reshape(-1, *IMAGE).movedim(-1, 1), 64) if conv else (x, 256)
     size = {"depth": 2, "width": width, "image": IMAGE, "outputs": 1, "activation": activation}

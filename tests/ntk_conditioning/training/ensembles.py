@@ -14,7 +14,6 @@ CROSS_ENTROPY, SQUARE, SCALAR = LOSSES
 
 
 def split(seed, n, *shape, dtype=torch.float64) -> Split:
-    """Return ``n`` samples of a shape, images with their colours first."""
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.standard_normal((n, *shape))).to(dtype)
     return Split(x, torch.from_numpy(rng.permutation(n) % 3))

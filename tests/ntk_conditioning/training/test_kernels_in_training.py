@@ -23,10 +23,9 @@ from tests.support.trainings import finish
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-N, C = 14, 3
+N, C, BLOCK = 14, 3, 9
 CROSS_ENTROPY, SQUARE, _ = LOSSES
 MEMBERS = tuple(NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.1, 0.4))
-BLOCK = 9
 KINDS = [("mlp", {"together": together}) for together in (False, True)]
 KINDS += [(kind, {}) for kind in ("fc_batch_norm", "resnet_fixup", "frozen", "tied")]
 
@@ -53,7 +52,6 @@ def exact(kind, state, number, x):
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 def test_measurements_are_those_of_explicit_gradients_and_hessians(kind, options):
-    """Some of Fixup's parameters learn at a tenth of the rate; batch norms see the block."""
     shape = (2, 2, 3) if kind == "resnet_fixup" else (12,)
     options = {"n": N, "shape": shape, "epochs": 6, "batch_size": 5, "momentum": 0.5} | options
     members = MEMBERS if kind == "mlp" else MEMBERS[:1]
