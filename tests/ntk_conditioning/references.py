@@ -12,7 +12,6 @@ from ntk_conditioning.networks import activations
 
 
 def samples(n: int, d: int, *, seed: int = 0, spread: float = 0.0) -> np.ndarray:
-    """Return rows of norm about 1, times e^(±spread)."""
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((n, d)) / np.sqrt(d)
     return rows * np.exp(rng.uniform(-spread, spread, (n, 1)))
@@ -26,7 +25,6 @@ def kernel(eigenvalues, *, seed=1):
 
 
 def exact_extremes(k):
-    """Return the smallest and the largest eigenvalue of ``k``, from 50 digits."""
     with mpmath.workdps(50):
         eigenvalues = mpmath.eigsy(mpmath.matrix(k.tolist()), eigvals_only=True)
         return float(min(eigenvalues)), float(max(eigenvalues))

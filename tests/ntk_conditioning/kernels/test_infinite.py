@@ -37,7 +37,6 @@ NEAR[1] = NEAR[0] + 1e-9 * NEAR[2]
 
 @pytest.mark.parametrize(("depth", "delta"), [(0, 1.0), (1, 1e-3), (3, 1e-7), (5, 1e-13)])
 def test_relu_is_theorem_4_4_and_so_is_lambda_min_of_near_duplicates(depth, delta):
-    """The arccosine of a rounded cosine is already 1 % off at kappa 3e8."""
     x = samples(12, 30, spread=0.3)
     x[1] = 1.7 * (x[0] + delta * samples(1, 30, seed=1))
     with mpmath.workdps(50):

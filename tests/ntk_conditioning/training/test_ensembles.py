@@ -299,7 +299,6 @@ def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
 
 
 def test_networks_that_die_have_diverged_without_growth():
-    """The loss of mlps falls from 53.5 to 0.2037 in the first step and stays there."""
     for together in (False, True):
         kind = {"depth": 2, "width": 8, "seed": 8, "together": together}
         trained = finish(digit_mlps([0.3, 0.001], **kind))

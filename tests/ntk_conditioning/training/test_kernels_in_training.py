@@ -42,7 +42,6 @@ def rate_factors(network):
 
 
 def exact(kind, state, number, x):
-    """Return the network of a member, by its state, as it is for samples ``x``."""
     model = network(kind)(generator(1, "init"))
     given = {name: state[f"network.{name}"][number] for name in model.state_dict()}
     model.load_state_dict({name: torch.as_tensor(values) for name, values in given.items()})
@@ -115,7 +114,6 @@ def mlp(depth, width=7, activation="tanh"):
 
 
 def resnet(rng):
-    """Return a residual network of convolutions whose scalars learn more slowly than the rest."""
     size = {"image": (4, 4, 2), "depth": 4, "width": 2}
     network = networks("resnet_fixup", **size, activation="tanh")(rng)
     for parameter in network.parameters():  # of which some begin at zero
