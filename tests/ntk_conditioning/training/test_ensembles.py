@@ -84,7 +84,6 @@ CASES += [("tied", 2, CROSS_ENTROPY, DECAY)]  # a weight of two layers takes one
 
 @pytest.mark.parametrize(("kind", "depth", "loss", "options"), CASES)
 def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
-    """Every epoch, but for 1000s of roundings: autograd multiplies in another order."""
     # rates by which nothing is rounded
     members = [NetworkSpec(1, 2.0**-6), NetworkSpec(5, 2.0**-5)][: 1 + options.get("together", 0)]
     by_hand, outputs = isinstance(kind, Activation), 1 if loss == SCALAR else 3
@@ -115,7 +114,7 @@ def test_training_is_that_of_a_loop_with_torchs_sgd(kind, depth, loss, options):
             expected = parameters_to_vector(weights)
             found = np.concatenate([state[f"network.{name}"][number].ravel() for name in names])
             error = (torch.from_numpy(found) - expected).norm()
-            assert error < 1e-12 * (expected - before).norm()
+            assert error < 1e-12 * (expected - before).norm()  # 1000s of roundings
             last_gradient = parameters_to_vector(w.grad for w in weights).norm().item()
             size = trained.metrics["gradient_norm"][epoch, number]
             assert size == pytest.approx(last_gradient, abs=0, rel=1e-12)
