@@ -5,7 +5,7 @@ A file is sorted by its table's keys and carries its documentation; equal rows g
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -145,12 +145,16 @@ def write(path: _Path, table: Table | str, data: pa.Table | Iterable[Mapping[str
         pq.write_table(data, temporary, compression="zstd", version="2.6")
 
 
-def read(path: _Path, table: Table | str, *, columns: list[str] | None = None) -> pa.Table:
-    """Return the rows of a file, with all ``columns`` or some.
+def read(
+    path: _Path | Sequence[str], table: Table | str, *, columns: list[str] | None = None
+) -> pa.Table:
+    """Return the rows of one file or several, with all ``columns`` or some.
 
-    `TableError` says if the file is missing, damaged or another table.
+    `TableError` says if a file is missing, damaged or another table.
     """
     table = get(table)
+    if not isinstance(path, str | os.PathLike):  # as notebooks get them, of several experiments
+        return pa.concat_tables([read(each, table, columns=columns) for each in path])
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(table.schema, check_metadata=False):
