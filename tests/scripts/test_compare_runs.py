@@ -17,11 +17,6 @@ CONFIG = {"run": "tiny", "balanced": 1, "training": {"fig3": {"epochs": 5}}}
 VERSIONS = {"ntk-conditioning": {"version": "0.1.0", "code": "aa"}, "libraries": {"numpy": "2.4.6"}}
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def run(name: str, *, verdicts=VERDICTS, sha256="0", config=CONFIG, versions=VERSIONS) -> Path:
     """Write a run and return its folder."""
     folder = Path(name)

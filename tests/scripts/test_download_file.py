@@ -124,12 +124,11 @@ def server():
 
 
 @pytest.fixture(autouse=True)
-def pauses(monkeypatch, tmp_path) -> list[float]:
+def pauses(folder, monkeypatch) -> list[float]:
     """Seconds for which a download would have waited, with a timeout for busy machines."""
     pauses: list[float] = []
     monkeypatch.setattr(downloads, "time", type("Time", (), {"sleep": pauses.append}))
     monkeypatch.setattr(downloads, "TIMEOUT", 60)
-    monkeypatch.chdir(tmp_path)
     (MIRROR / NAME).parent.mkdir(parents=True)
     (MIRROR / NAME).write_bytes(CONTENT)
     return pauses

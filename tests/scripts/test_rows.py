@@ -47,8 +47,7 @@ DATA, ROW = Path("all.npz"), Path("row.parquet")
 
 
 @pytest.fixture(autouse=True)
-def _data(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _data(folder) -> None:
     write_prepared(DATA)
 
 

@@ -29,11 +29,6 @@ from tests.support.rows import plain, write
 OUTPUT = Path("output.parquet")
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def aggregate(*options: str, rows: list[Path]) -> None:
     assert aggregate_table.main([*options, f"--output={OUTPUT}", "--rows", *map(str, rows)]) == 0
 

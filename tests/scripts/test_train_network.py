@@ -38,8 +38,7 @@ write_test = partial(write_prepared, TEST, n=11, seed=1, labels=LABELS[1:])
 
 
 @pytest.fixture(autouse=True)
-def _samples(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _samples(folder) -> None:
     write_samples(TRAIN)
     write_samples(Path("images.npz"), d=24)
     write_test()
