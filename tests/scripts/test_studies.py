@@ -1,6 +1,8 @@
 """Studies without data of a run: activations, precision, and networks of growing width."""
 
 import math
+from itertools import product
+from pathlib import Path
 
 import fit_width_slopes
 import measure_activations
@@ -19,23 +21,17 @@ from tests.support.sources import write_prepared
 PROGRAMS = {"orthogonality": measure_orthogonality, "linearity": measure_linearity}
 
 
-@pytest.fixture
-def measure(tmp_path):
-    """Return a function that measures networks by a study's program, and returns the rows."""
-    write_prepared(tmp_path / "all.npz", n=12, d=5)
-
-    def call(study, hidden, options="", *, widths="3 6", seeds="1"):
-        output = tmp_path / f"{study}.parquet"
-        words = f"--data {tmp_path}/all.npz --dataset tiny --samples 4 --steps 3 --activation tanh"
-        words += f" --architecture one --hidden {hidden} --widths {widths} --seeds {seeds}"
-        words += " --radii 1 2 --directions 2" if study == "linearity" else ""
-        assert PROGRAMS[study].main(f"{words} {options} --output {output}".split()) == 0
-        return tables.read(output, study).to_pandas()
-
-    return call
+def measure(study, hidden, options="", *, widths="3 6", seeds="1"):
+    """Measure networks by a study's program, and return the rows."""
+    write_prepared(Path("all.npz"), n=12, d=5)
+    words = "--data all.npz --dataset tiny --samples 4 --steps 3 --activation tanh"
+    words += f" --architecture one --hidden {hidden} --widths {widths} --seeds {seeds}"
+    words += " --radii 1 2 --directions 2" if study == "linearity" else ""
+    assert PROGRAMS[study].main(f"{words} {options} --output {study}.parquet".split()) == 0
+    return tables.read(Path(f"{study}.parquet"), study).to_pandas()
 
 
-def test_angles_of_every_layer_before_and_after_training(measure):
+def test_angles_of_every_layer_before_and_after_training():
     assert len(measure("orthogonality", "m m m")) == 2 * 3 * 2  # widths, layers, moments
     rows = measure("orthogonality", "12 m 10")
     initial = rows.query("width == 6 and label_scale == 0")
@@ -47,7 +43,7 @@ def test_angles_of_every_layer_before_and_after_training(measure):
     assert (rows.query("label_scale > 0")["loss"] < 1).all()
 
 
-def test_a_longer_training_goes_on_from_a_shorter_one(measure):
+def test_a_longer_training_goes_on_from_a_shorter_one():
     both, *apart = (measure("orthogonality", "m m", f"--steps {n}") for n in ("2 7", "2", "7"))
     keys = list(tables.get("orthogonality").keys)
     apart = pd.concat(apart).drop_duplicates(keys).sort_values(keys, ignore_index=True)
@@ -57,7 +53,7 @@ def test_a_longer_training_goes_on_from_a_shorter_one(measure):
     assert (losses[2] < 1).all()
 
 
-def test_terms_and_bounds_of_every_radius(measure):
+def test_terms_and_bounds_of_every_radius():
     deep, dense = measure("linearity", "m m m"), measure("linearity", "m m", "--dense")
     two_layer = measure("linearity", "m")
     for rows in (deep, dense, two_layer):
@@ -71,12 +67,12 @@ def test_terms_and_bounds_of_every_radius(measure):
     assert two_layer.query("width == 6")["parameters"].unique() == [6 * 4 + 6]
 
 
-def test_slopes_are_fitted_for_each_seed(measure, tmp_path):
+def test_slopes_are_fitted_for_each_seed():
     given = {"widths": "8 16 32", "seeds": "1 2"}
     rows, _ = (measure(study, "m m m", **given) for study in PROGRAMS)
-    words = [f"--{study}={tmp_path}/{study}.parquet" for study in PROGRAMS]
-    assert fit_width_slopes.main([*words, f"--output={tmp_path}/slopes.parquet"]) == 0
-    slopes = tables.read(tmp_path / "slopes.parquet", "width_slopes").to_pandas()
+    words = [f"--{study}={study}.parquet" for study in PROGRAMS]
+    assert fit_width_slopes.main([*words, "--output=slopes.parquet"]) == 0
+    slopes = tables.read(Path("slopes.parquet"), "width_slopes").to_pandas()
     assert not slopes.query("quantity == 'cos_mean' and layer == 1").size  # exactly orthogonal
     network = "seed == 2 and layer == 3 and label_scale == 1"
     points = rows.query(network).sort_values("width")
@@ -86,18 +82,16 @@ def test_slopes_are_fitted_for_each_seed(measure, tmp_path):
     assert (row["points"], row["width_min"], row["width_max"]) == (3, 8, 32)
     assert row["falls"] == (np.diff(points["cos_mean"]) < 0).all()
     terms = slopes.query("quantity == 'quadratic_term'")
-    assert sorted(zip(terms["radius"], terms["seed"], strict=True)) == [
-        (radius, seed) for radius in (1, 2) for seed in (1, 2)
-    ]
+    assert sorted(zip(terms["radius"], terms["seed"], strict=True)) == [*product((1, 2), (1, 2))]
     assert slopes.query("quantity == 'hessian_norm'")["radius"].tolist() == [0, 0]
 
 
 @pytest.mark.usefixtures("activation_registry")
-def test_every_activation_has_a_row_as_it_is_and_normalised(tmp_path):
-    names, path = ("relu", "normrelu", "normalized_gelu", "swish"), tmp_path / "one.parquet"
-    file = f"--activation-file={ROOT}/docs/examples/swish.py"
-    assert measure_activations.main(["--activation", *names, file, f"--output={path}"]) == 0
-    rows = tables.read(path, "activations").to_pandas().set_index("activation")
+def test_every_activation_has_a_row_as_it_is_and_normalised():
+    names = ("relu", "normrelu", "normalized_gelu", "swish")
+    words = ["--activation", *names, f"--activation-file={ROOT}/docs/examples/swish.py"]
+    assert measure_activations.main([*words, "--output=one.parquet"]) == 0
+    rows = tables.read(Path("one.parquet"), "activations").to_pandas().set_index("activation")
     assert set(rows.index) == {*names, *(f"normalized_{name}" for name in names if "_" not in name)}
     relu, normal = rows.loc["relu"], rows.loc["normalized_relu"]
     assert relu["mean"] == pytest.approx(1 / math.sqrt(2 * math.pi))
@@ -111,14 +105,12 @@ def test_every_activation_has_a_row_as_it_is_and_normalised(tmp_path):
     np.testing.assert_allclose(squares.sum(axis=1) + rows["tail"], 1, atol=1e-13)
 
 
-def test_every_problem_has_a_row_for_each_of_its_recipes_and_the_same_bytes_again(tmp_path):
-    written, path = [], tmp_path / "rows.parquet"
-    sizes = "--samples=4 --dim=6 --width=16 --depths 0 1 --points=5 --seeds 1 32"
-    for _ in range(2):
-        assert measure_precision.main([*sizes.split(), f"--output={path}"]) == 0
-        written.append(path.read_bytes())
-    assert written[0] == written[1]
-    rows = tables.read(path, "precision").to_pandas()
+def test_every_problem_has_a_row_for_each_of_its_recipes_and_the_same_bytes_again():
+    sizes = "--samples=4 --dim=6 --width=16 --depths 0 1 --points=5 --seeds 1 32 --output"
+    for name in ("first", "second"):
+        assert measure_precision.main([*sizes.split(), name]) == 0
+    assert Path("first").read_bytes() == Path("second").read_bytes()
+    rows = tables.read(Path("first"), "precision").to_pandas()
     problems = rows.groupby(["kernel", "activation", "depth", "seed"])["method"].value_counts()
     assert set(problems) == {5}
     recipes = rows.groupby(["kernel", "activation", "depth"])["method"].nunique()
