@@ -21,16 +21,16 @@ def measured(tmp_path_factory) -> Path:
     return output
 
 
-def arguments(folder: Path, paper: Path, table: Path) -> list[str]:
-    outputs = {"output": "parquet", "markdown": "md", "html": "html", "findings": "rst"}
-    given = ["--papers", str(paper), "--tables", str(table), "--run", "small"]
-    return given + [f"--{key}={folder}/claims.{end}" for key, end in outputs.items()]
+def arguments(paper: Path, table: Path) -> list[str]:
+    outputs = (
+        "--output=claims.parquet --markdown=claims.md --html=claims.html --findings=claims.rst"
+    )
+    return [f"--papers={paper}", f"--tables={table}", "--run=small", *outputs.split()]
 
 
-def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
-    argv = arguments(tmp_path, PAPER, measured)
-    assert check_claims.main(argv) == 0
-    rows = tables.read(tmp_path / "claims.parquet", "claims").to_pylist()
+def test_every_claim_of_the_paper_has_a_verdict(measured: Path):
+    assert check_claims.main(arguments(PAPER, measured)) == 0
+    rows = tables.read(Path("claims.parquet"), "claims").to_pylist()
     claims = yaml.safe_load(PAPER.read_text(encoding="utf-8"))["claims"]
     assert {row["claim"] for row in rows} == {claim["name"] for claim in claims}
     for row in rows:  # only the experiments' table was given
@@ -38,11 +38,11 @@ def test_every_claim_of_the_paper_has_a_verdict(tmp_path: Path, measured: Path):
         assert untested == (row["table"] != "claim_experiments"), row["claim"]
         assert untested == (row["measured"] is None)
     for name in ("claims.md", "claims.html"):
-        text = html.unescape((tmp_path / name).read_text(encoding="utf-8"))
+        text = html.unescape(Path(name).read_text(encoding="utf-8"))
         assert all(claim["place"] in text for claim in claims)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    assert check_claims.main(argv) == 0
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    assert check_claims.main(arguments(PAPER, measured)) == 0
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
 
 
 CLAIM = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "Something."}
@@ -51,7 +51,7 @@ UNKNOWN = {"formula": {"printed": r"\foo", "corrected": "x"}}
 UNBALANCED = {"formula": {"printed": "x^{2}}{", "corrected": "x"}}
 
 
-def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured, refusal):
+def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(measured, refusal):
     for changes, message in (
         ([{"kind": "guess"}], "liu2023relu.yaml: claims[0].kind: 'guess' is not one of"),
         ([{"colour": "red"}], "unknown key 'claims[0].colour'; known: comparison"),
@@ -63,11 +63,11 @@ def test_mistakes_in_a_paper_and_a_damaged_table_are_one_line(tmp_path, measured
         ([UNKNOWN], r"claim a: formula.printed: '\\foo': \foo is not known"),
         ([UNBALANCED], "is no formula: NoAvailableTokensError"),
     ):
-        paper = tmp_path / "liu2023relu.yaml"
+        paper = Path("liu2023relu.yaml")
         content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}
         paper.write_text(yaml.safe_dump(content), encoding="utf-8")
-        assert message in refusal(check_claims, arguments(tmp_path, paper, measured))
-    damaged = tmp_path / "claim_experiments.parquet"
+        assert message in refusal(check_claims, arguments(paper, measured))
+    damaged = Path("claim_experiments.parquet")
     damaged.write_bytes(measured.read_bytes()[:-100])
-    line = refusal(check_claims, arguments(tmp_path, PAPER, damaged))
+    line = refusal(check_claims, arguments(PAPER, damaged))
     assert "claim_experiments.parquet: not a readable Parquet file" in line

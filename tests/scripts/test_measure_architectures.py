@@ -1,5 +1,7 @@
 """The study of other architectures: what its rows are."""
 
+from pathlib import Path
+
 import measure_architectures
 import numpy as np
 import pandas as pd
@@ -18,27 +20,25 @@ from tests.support.sources import write_prepared
 OWN = f"--own-network mine {ROOT}/docs/examples/own_network.py build"
 
 
-@pytest.fixture
-def measure(tmp_path):
-    """Return a function that measures networks, given as words, and returns the rows."""
-    write_prepared(tmp_path / "tiny.npz", n=9, d=32)
-
-    def call(*networks: str, more=""):
-        words = f"--data {tmp_path}/tiny.npz --dataset tiny --activation relu --samples 6"
-        words += f" --seeds 1 2 --image 4 4 2 --output {tmp_path}/rows.parquet {more}"
-        words += "".join(f" --network {network}" for network in networks)
-        assert measure_architectures.main(words.split()) == 0
-        return tables.read(tmp_path / "rows.parquet", "architectures").to_pandas()
-
-    return call
+DATA, OUTPUT = Path("tiny.npz"), Path("rows.parquet")
 
 
-def test_rows_are_those_of_the_networks_by_their_jacobians(measure, tmp_path):
+def measure(*networks: str, more=""):
+    """Measure networks, given as words, and return the rows."""
+    write_prepared(DATA, n=9, d=32)
+    words = f"--data {DATA} --dataset tiny --activation relu --samples 6 --seeds 1 2"
+    words += f" --image 4 4 2 --output {OUTPUT} {more}"
+    words += "".join(f" --network {network}" for network in networks)
+    assert measure_architectures.main(words.split()) == 0
+    return tables.read(OUTPUT, "architectures").to_pandas()
+
+
+def test_rows_are_those_of_the_networks_by_their_jacobians():
     """On samples of equal norm, and for images of a mean square of 1 for a pixel."""
     rows = measure("mlp 8 0 2", "resnet_batch_norm 4 6", "mine 8 2", more=OWN)
     assert (rows["n"] == 6).all()
     assert rows.groupby("model").size().to_dict() == {"mine": 2, "mlp": 4, "resnet_batch_norm": 2}
-    x = load_prepared(tmp_path / "tiny.npz").x
+    x = load_prepared(DATA).x
     wanted = rows.query("model == 'resnet_batch_norm' and seed == 2").iloc[0]
     size = {"depth": 6, "width": 4, "activation": activations.get("relu"), "image": (4, 4, 2)}
     drawn = draw_on_sphere("tiny", x, 6, seed=1)
@@ -58,7 +58,7 @@ def test_rows_are_those_of_the_networks_by_their_jacobians(measure, tmp_path):
     assert wanted["min_angle"] == pytest.approx(angles.min(), rel=1e-8)
 
 
-def test_a_kind_of_several_widths_has_rows_of_each_and_one_of_infinite_width(measure):
+def test_a_kind_of_several_widths_has_rows_of_each_and_one_of_infinite_width():
     rows = measure("conv 4 1", "conv 8 1", more="--infinite-width conv")
     apart = pd.concat([measure("conv 4 1"), measure("conv 8 1")], ignore_index=True)
     finite = rows["kernel"] == "empirical_ntk"

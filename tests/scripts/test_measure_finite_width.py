@@ -1,5 +1,6 @@
 """Random networks of finite width: what is measured and fitted."""
 
+from itertools import product
 from pathlib import Path
 
 import fit_finite_width
@@ -13,23 +14,21 @@ from ntk_conditioning.kernels import infinite
 from ntk_conditioning.theory.finite_width import power_law
 from tests.support.trainings import to_words
 
-
-@pytest.fixture
-def given(tmp_path: Path):
-    x = np.random.default_rng(0).standard_normal((50, 20))
-    save_prepared(tmp_path / "mine.npz", PreparedSamples("mine", x, None))
-    given = {"dataset": "mine", "data": tmp_path / "mine.npz", "activation": ("relu", "tanh")}
-    given |= {"samples": (4, 9), "widths": (8, 32, 64), "depths": (1, 2, 4, 16), "seeds": 1}
-    return given | {"networks": 60, "threads": 1, "output": tmp_path / "rows.parquet"}
+X = np.random.default_rng(0).standard_normal((50, 20))
+ROWS = Path("rows.parquet")
 
 
-def test_networks_tend_to_infinite_width(given, tmp_path: Path):
-    assert measure_finite_width.main(to_words(given)) == 0
-    rows = tables.read(given["output"], "finite_width").to_pylist()
-    assert {(row["width"], row["depth"]) for row in rows} == {
-        *((8, depth) for depth in (1, 2, 4)),
-        *((width, depth) for width in (32, 64) for depth in (1, 2, 4, 16)),
-    }
+def measured(**sizes):
+    save_prepared(Path("mine.npz"), PreparedSamples("mine", X, None))
+    given = {"dataset": "mine", "data": "mine.npz", "activation": ("relu", "tanh"), "seeds": 1}
+    assert measure_finite_width.main(to_words(given | sizes | {"threads": 1, "output": ROWS})) == 0
+    return tables.read(ROWS, "finite_width").to_pylist()
+
+
+def test_networks_tend_to_infinite_width():
+    rows = measured(samples=(4, 9), widths=(8, 32, 64), depths=(1, 2, 4, 16), networks=60)
+    measurable = {*product((8, 32, 64), (1, 2, 4, 16))} - {(8, 16)}
+    assert {(row["width"], row["depth"]) for row in rows} == measurable
     for row in rows:
         assert row["low"] <= row["median"] <= row["high"]
         if row["activation"] == "tanh":
@@ -37,9 +36,8 @@ def test_networks_tend_to_infinite_width(given, tmp_path: Path):
         if row["depth"] == 1 and row["width"] == 64:
             assert row["mean"] == pytest.approx(row["infinite"], abs=0.35)
 
-    words = {"rows": given["output"], "output": tmp_path / "laws.parquet"}
-    assert fit_finite_width.main(to_words(words)) == 0
-    laws = tables.read(tmp_path / "laws.parquet", "finite_width_laws").to_pylist()
+    assert fit_finite_width.main([f"--rows={ROWS}", "--output=laws.parquet"]) == 0
+    laws = tables.read(Path("laws.parquet"), "finite_width_laws").to_pylist()
     variance = [law for law in laws if law["quantity"] == "variance"]
     assert len(variance) == 4
     for law in variance:
@@ -54,11 +52,9 @@ def test_intervals_of_three_points_hold_the_exponent_95_times_in_100():
     assert 0.93 < np.mean(inside) < 0.97
 
 
-def test_infinite_width_is_that_of_the_samples(given):
-    measure_finite_width.main(to_words(given | {"samples": 50, "widths": 1, "depths": 1}))
-    row = tables.read(given["output"], "finite_width").to_pylist()[0]
-    rng = np.random.default_rng(0).standard_normal((50, 20))
-    x = rng / np.linalg.norm(rng, axis=1)[:, None]
+def test_infinite_width_is_that_of_the_samples():
+    row = measured(samples=50, widths=1, depths=1, networks=60)[0]
+    x = X / np.linalg.norm(X, axis=1)[:, None]
     kernel = infinite.InfiniteNetwork(x, depth=1, activation=row["activation"]).ntk
     assert row["infinite"] == pytest.approx(np.log(np.linalg.cond(kernel)), rel=1e-9)
     assert row["resolved"] == 0  # a single unit

@@ -1,5 +1,7 @@
 """Condition numbers of more and more samples: products bound what the exact kernel has."""
 
+from pathlib import Path
+
 import measure_whole_dataset
 
 from ntk_conditioning import tables
@@ -7,15 +9,14 @@ from tests.support.sources import write_prepared
 from tests.support.trainings import to_words
 
 
-def test_products_bound_what_the_exact_kernel_has(tmp_path):
-    write_prepared(tmp_path / "tiny.npz", n=60, d=9)
-    given = {"dataset": "tiny", "data": tmp_path / "tiny.npz", "activation": ("relu", "linear")}
+def test_products_bound_what_the_exact_kernel_has():
+    write_prepared(Path("tiny.npz"), n=60, d=9)
+    given = {"dataset": "tiny", "data": "tiny.npz", "activation": ("relu", "linear")}
     given |= {"depths": (0, 2), "width": 32, "seeds": (1, 2), "threads": 1}
 
     def rows(name, **sizes):
-        output = tmp_path / name
-        assert measure_whole_dataset.main(to_words(given | sizes | {"output": output})) == 0
-        found = tables.read(output, "whole_dataset").to_pylist()
+        assert measure_whole_dataset.main(to_words(given | sizes | {"output": name})) == 0
+        found = tables.read(Path(name), "whole_dataset").to_pylist()
         keys = ("activation", "depth", "seed", "n")
         return {tuple(row[key] for key in keys): row for row in found}
 

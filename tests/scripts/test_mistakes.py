@@ -1,5 +1,7 @@
 """Mistakes in the arguments of programs that need no data for it, and what all programs share."""
 
+from pathlib import Path
+
 import advise_dataset
 import aggregate_table
 import measure_activations
@@ -9,7 +11,6 @@ import threadpoolctl
 import torch
 
 from ntk_conditioning.errors import UserError
-from ntk_conditioning.tables import TABLES
 from ntk_conditioning.threads import limit_threads
 from ntk_workflow import cli
 from tests.support.rows import write
@@ -20,29 +21,28 @@ MINE = "--dataset=mine --page=page.html"
 LARGE = PRECISION.replace("=4", "=2000000").replace("=3", "=2000001")
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments", "problem"),
-    [
-        (aggregate_table, "--table=spectra --rows none.parquet", "none.parquet: no such table"),
-        (aggregate_table, "--table=spectra --rows one.parquet", "not a spectra table of this vers"),
-        (aggregate_table, "--table=datasets --rows one.parquet one.parquet", "1 rows repeat the k"),
-        (advise_dataset, f"{MINE} --data=x.csv", "x.csv: line 2, column 'b' is 'x', not a number"),
-        (advise_dataset, f"{MINE} --data=1.csv", "1.csv has shape (1, 2); it must be (2 or more"),
-        (measure_activations, "--activation norm_relu", "did you mean 'normrelu'"),
-        (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
-        (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
-    ],
-)
-def test_a_mistake_is_one_line(program, arguments, problem, tmp_path, monkeypatch, refusal):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "one.parquet", TABLES["datasets"], {})
+MISTAKES = [
+    (aggregate_table, "--table=spectra --rows none.parquet", "none.parquet: no such table"),
+    (aggregate_table, "--table=spectra --rows one.parquet", "not a spectra table of this vers"),
+    (aggregate_table, "--table=datasets --rows one.parquet one.parquet", "1 rows repeat the k"),
+    (advise_dataset, f"{MINE} --data=x.csv", "x.csv: line 2, column 'b' is 'x', not a number"),
+    (advise_dataset, f"{MINE} --data=1.csv", "1.csv has shape (1, 2); it must be (2 or more"),
+    (measure_activations, "--activation norm_relu", "did you mean 'normrelu'"),
+    (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
+    (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
+]
+
+
+@pytest.mark.parametrize(("program", "arguments", "problem"), MISTAKES)
+def test_a_mistake_is_one_line(program, arguments, problem, refusal):
+    write(Path("one.parquet"), "datasets", {})
     for row in "1x":
-        (tmp_path / f"{row}.csv").write_text(f"a,b\n1,{row}\n")
+        Path(f"{row}.csv").write_text(f"a,b\n1,{row}\n")
     words = arguments.split() + ([] if "output=" in arguments else [OUTPUT])
     assert problem in refusal(program, words)
 
 
-def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys, tmp_path):
+def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys):
     def called(error: Exception) -> str:
         @cli.program
         def main(argv=None):

@@ -18,22 +18,22 @@ from tests.support.trainings import training_words
 @pytest.mark.parametrize("method", ["eigenvectors", "flow"])
 @pytest.mark.parametrize("model", [{}, {"model": "residual_mlp"}], ids=["mlp", "modules"])
 def test_wide_networks_are_predicted_and_compared_with_their_curves(
-    tmp_path: Path, method: str, model: dict[str, Any]
+    method: str, model: dict[str, Any]
 ):
-    write_prepared(tmp_path / "train.npz")
-    usual = {"data": tmp_path / "train.npz", "experiment": "gd", "dataset": "tiny"}
+    write_prepared(Path("train.npz"))
+    usual = {"data": "train.npz", "experiment": "gd", "dataset": "tiny"}
     usual |= {"activation": "tanh", "width": 512, "seeds": (1, 5), "epochs": 6}
     usual |= {"dtype": "float64", "learning_rates": (0.01, 0.02)} | model
     if method == "eigenvectors":
         usual |= {"loss": "square", "outputs": "scalar", "batch_size": "all"}
-    curves = tuple(tmp_path / f"depth-{depth}.parquet" for depth in (1, 2))
+    curves = tuple(Path(f"depth-{depth}.parquet") for depth in (1, 2))
     for depth, output in enumerate(curves, 1):
         train_network.main(training_words(usual | {"depth": depth, "output": output}))
-    given = usual | {"training": curves, "output": tmp_path / "predicted.parquet"}
+    given = usual | {"training": curves, "output": Path("predicted.parquet")}
     limit_threads(1)
     assert predict_training.main(training_words(given)) == 0
     rows = tables.read(given["output"], "predictions").to_pylist()
-    single = given | {"dtype": "float32", "output": tmp_path / "single.parquet"}
+    single = given | {"dtype": "float32", "output": Path("single.parquet")}
     assert predict_training.main(training_words(single)) == 0
     # whatever the training's precision is, a prediction has the digits of float64
     assert single["output"].read_bytes() == given["output"].read_bytes()
