@@ -12,49 +12,39 @@ from ntk_workflow.provenance import digests as provenance
 from ntk_workflow.provenance.digests import path_digest, source_digest
 
 PACKAGE, PROGRAM = "src/ntk_conditioning", "scripts/program.py"
+CELLS = [{"cell_type": "markdown", "source": ["words"]}]
+CODE = "from ntk_conditioning import delta\nprint(delta.D)"
+CELLS += [{"cell_type": "code", "source": [CODE], "outputs": []}]
 FILES = {
     f"{PACKAGE}/__init__.py": '"""Package."""\n',
     f"{PACKAGE}/alpha.py": "from ntk_conditioning import gamma\n\ndef f(x):\n    return x\n",
     f"{PACKAGE}/gamma.py": "C = 1\n",
+    f"{PACKAGE}/delta.py": "D = 1\n",
     f"{PACKAGE}/unused.py": "U = 1\n",
     f"{PACKAGE}/sub/__init__.py": "",
     f"{PACKAGE}/sub/beta.py": "def g(x):\n    return 2 * x\n",
     f"{PACKAGE}/sub/beta.yaml": "column: int64\n",
     f"{PACKAGE}/sub/templates/page.md.j2": "# {{ title }}\n",
+    f"{PACKAGE}/tables/__init__.py": "TABLES = {}\n",
+    f"{PACKAGE}/tables/angles.yaml": "keys: [x]\ncolumns:\n  x: as in spectra\n",
+    f"{PACKAGE}/tables/spectra.yaml": "keys: [x]\ncolumns:\n  x: int64\n",
+    f"{PACKAGE}/tables/other.yaml": "keys: [x]\ncolumns:\n  x: int64\n",
     "scripts/helper.py": "H = 1\n",
     "scripts/program.yaml": "run: mine\n",
+    "figure.ipynb": json.dumps({"cells": CELLS}),
     PROGRAM: '''"""What it does."""
 import numpy
 import helper
-from ntk_conditioning import alpha
+from ntk_conditioning import alpha, tables
 
 
 def main():
     """Doc."""
     from ntk_conditioning.sub.beta import g
+    tables.write("x", "angles", [])
     return alpha.f(1) + g(2)  # a comment
 ''',
 }
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
-
-
-def digest(tree: Path, program: str = PROGRAM) -> str:
-    return source_digest(tree / program, source=tree / "src")
-
-
-def replace(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-
-
 REMARKS = [
     (PROGRAM, "  # a comment", "  # another remark"),
     (PROGRAM, '"""Doc."""', '"""Better doc, \\n longer."""'),
@@ -63,6 +53,9 @@ REMARKS = [
     (f"{PACKAGE}/unused.py", "U = 1", "U = 2"),
     ("scripts/program.yaml", "mine", "yours"),
     (f"{PACKAGE}/alpha.py", "return x", "return x  # why"),
+    (f"{PACKAGE}/tables/other.yaml", "int64", "float64"),
+    ("figure.ipynb", "words", "other words"),
+    ("figure.ipynb", '"outputs": []', '"outputs": [{"x": 1}]'),
 ]
 CHANGES = [
     (PROGRAM, "g(2)", "g(3)"),
@@ -73,13 +66,32 @@ CHANGES = [
     (f"{PACKAGE}/__init__.py", '"""Package."""', "VERSION = 1"),
     (f"{PACKAGE}/sub/beta.yaml", "int64", "float64"),
     (f"{PACKAGE}/sub/templates/page.md.j2", "title", "name"),
+    ("figure.ipynb", "print(", "repr("),
+    ("figure.ipynb", "from ", r"%matplotlib inline\nfrom "),  # which is no Python
+    (f"{PACKAGE}/delta.py", "D = 1", "D = 2"),
+    (f"{PACKAGE}/tables/spectra.yaml", "int64", "float64"),  # as in which angles are
+    (PROGRAM, "g(3)", "g(tables.TABLES)"),  # by which it depends on all of them
+    (f"{PACKAGE}/tables/other.yaml", "float64", "int64"),
 ]
 
 
-def test_only_what_can_change_a_result_changes_the_digest(tree, tmp_path_factory):
+def digest(tree: Path) -> str:
+    return source_digest(tree / PROGRAM, tree / "figure.ipynb", source=tree / "src")
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_only_what_can_change_a_result_changes_the_digest(tmp_path):
+    tree = tmp_path / "tree"
+    for name, text in FILES.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
     before = digest(tree)
-    other = tmp_path_factory.mktemp("elsewhere") / "clone"
-    assert digest(shutil.copytree(tree, other)) == before
+    assert digest(shutil.copytree(tree, tmp_path / "elsewhere")) == before
     for file, old, new in REMARKS:
         replace(tree / file, old, new)
         assert digest(tree) == before, file
@@ -88,41 +100,6 @@ def test_only_what_can_change_a_result_changes_the_digest(tree, tmp_path_factory
         replace(tree / file, old, new)
         assert digest(tree) not in digests, file
         digests.add(digest(tree))
-
-
-def test_a_program_depends_on_the_tables_that_it_names(tree):
-    folder = tree / PACKAGE / "tables"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("TABLES = {}\n")
-    for name, column in (("angles", "as in spectra"), ("spectra", "int64"), ("other", "int64")):
-        (folder / f"{name}.yaml").write_text(f"keys: [x]\ncolumns:\n  x: {column}\n")
-    program = 'from ntk_conditioning import tables\ntables.write("x", "angles", [])\n'
-    (tree / PROGRAM).write_text(program)
-    before = digest(tree)
-    replace(folder / "other.yaml", "int64", "float64")
-    assert digest(tree) == before
-    replace(folder / "spectra.yaml", "int64", "float64")
-    named = digest(tree)
-    assert named != before
-    (tree / PROGRAM).write_text(f"{program}print(tables.TABLES)\n")
-    every = digest(tree)
-    replace(folder / "other.yaml", "float64", "int64")
-    assert digest(tree) != every
-
-
-@pytest.mark.parametrize("magic", ["", "%matplotlib inline\n"])
-def test_notebooks_count_by_their_code(tree, magic):
-    def digest_with(text: str, outputs: list) -> str:
-        code = f"{magic}from ntk_conditioning import gamma\nprint(gamma.C)"
-        cells = [{"cell_type": "markdown", "source": [text]}]
-        cells += [{"cell_type": "code", "source": [code], "outputs": outputs}]
-        (tree / "figure.ipynb").write_text(json.dumps({"cells": cells}))
-        return digest(tree, "figure.ipynb")
-
-    before = digest_with("words", [])
-    assert digest_with("other words", [{"x": 1}]) == before
-    replace(tree / "src/ntk_conditioning/gamma.py", "C = 1", "C = 2")
-    assert digest(tree, "figure.ipynb") != before
 
 
 def test_a_file_is_its_content_and_a_folder_the_names_and_contents_of_its_files(tmp_path):
