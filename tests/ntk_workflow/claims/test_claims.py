@@ -34,18 +34,18 @@ LINEAR = Join("linear", ["depth", "at"], where=("activation == 'linear'",))
 
 def claim(**values) -> Claim:
     common = {"paper": "p", "name": "a", "place": "Theorem 1", "kind": "theory", "table": "bounds"}
-    common |= {"statement": "s"}
-    common |= {"quantity": "kappa", "comparison": "<", "target": "8"}
-    return Claim(**{**common, "where": RELU, **values})
+    common |= {"statement": "s", "quantity": "kappa", "comparison": "<", "target": "8"}
+    return Claim(**common | {"where": RELU} | values)
 
 
-def checked(**values) -> Finding:
-    return check(claim(**values), {"bounds": TABLE})
+def checked(table: pd.DataFrame = TABLE, /, **values) -> Finding:
+    return check(claim(**values), {"bounds": table})
 
 
-def on(target: str, where: str, derived: str | None = None) -> dict:
-    """Return a target with a condition on which it holds, and what proves it."""
-    return {"target": target, "conditions": [Condition(where, "there", derived)]}
+def below_1(kappa, statistic: str = "every", **columns) -> Finding:
+    """Return what is found of kappas that are claimed to be below 1."""
+    table = pd.DataFrame({"kappa": kappa, "activation": "relu"} | columns)
+    return checked(table, target="1", statistic=statistic)
 
 
 #: Values of networks that are to be below 1, and the verdict on every network and on their mean.
@@ -62,9 +62,8 @@ NETWORKS = [
 
 @pytest.mark.parametrize(("values", "every", "mean"), NETWORKS)
 def test_other_networks_may_say_otherwise(values, every, mean):
-    table = pd.DataFrame({"kappa": values, "seed": range(len(values)), "activation": "relu"})
     for statistic, verdict in (("every", every), ("mean", mean)):
-        finding = check(claim(target="1", statistic=statistic), {"bounds": table})
+        finding = below_1(values, statistic, seed=range(len(values)))
         assert (finding.verdict, finding.networks) == (verdict, len(values))
         if len(values) > 1:
             assert finding.interval_low <= finding.measured <= finding.interval_high
@@ -76,7 +75,7 @@ def test_other_networks_may_say_otherwise(values, every, mean):
 def test_the_interval_of_a_mean_has_95_percent():
     values = np.random.default_rng(0).standard_normal(400)
     table = pd.DataFrame({"kappa": values, "seed": range(400), "activation": "relu"})
-    finding = check(claim(statistic="mean"), {"bounds": table})
+    finding = checked(table, statistic="mean")
     # of so many, a mean is normal; 2,000 draws give the ends to 3 % of the interval's half
     half = 1.96 * values.std() / 20
     ends = [values.mean() - half, values.mean() + half]
@@ -85,28 +84,29 @@ def test_the_interval_of_a_mean_has_95_percent():
 
 @pytest.mark.parametrize(("kappa", "verdict"), [(0.9, HOLDS), (1.1, FAILS)])
 def test_what_depends_on_no_seed_and_bounds_need_one_case(kappa, verdict):
-    table = pd.DataFrame({"kappa": [kappa], "seed": [1], "activation": "relu"})
     for statistic in ("every", "mean"):
-        finding = check(claim(target="1", statistic=statistic), {"bounds": table.assign(seed=None)})
+        finding = below_1([kappa], statistic, seed=None)
         assert (finding.verdict, finding.interval_low) == (verdict, kappa)
-    assert check(claim(target="1", statistic="bound"), {"bounds": table}).verdict == verdict
-    decided = [("networks", 50, verdict), ("seeds", 2, verdict), ("seeds", 1, UNDECIDED)]
-    for column, number, outcome in decided:
-        means = table.assign(**{column: number})  # over as many networks
-        assert check(claim(target="1"), {"bounds": means}).verdict == outcome
+    assert below_1([kappa], "bound", seed=1).verdict == verdict
+    # means over as many networks
+    assert below_1([kappa], seed=1, networks=50).verdict == verdict
+    assert below_1([kappa], seed=1, seeds=2).verdict == verdict
+    assert below_1([kappa], seed=1, seeds=1).verdict == UNDECIDED
 
 
 def test_a_mean_of_one_network_decides_nothing_and_is_not_shown_beside_one_that_does():
-    table = pd.DataFrame({"depth": [1, 1, 2], "seed": [1, 2, 1], "activation": "relu"})
-    mean = claim(target="1", statistic="mean")
-    finding = check(mean, {"bounds": table.assign(kappa=[0.1, 0.2, 9.0])})
+    drawn = {"depth": [1, 1, 2], "seed": [1, 2, 1]}
+    finding = below_1([0.1, 0.2, 9.0], "mean", **drawn)
     assert (finding.verdict, finding.measured, finding.interval_low) == (UNDECIDED, 9.0, None)
-    assert described(mean, finding)["interval"] == "one draw has no interval"
-    finding = check(mean, {"bounds": table.assign(kappa=[1.1, 1.2, 9.0])})
+    assert (
+        described(claim(target="1", statistic="mean"), finding)["interval"]
+        == "one draw has no interval"
+    )
+    finding = below_1([1.1, 1.2, 9.0], "mean", **drawn)
     assert (finding.verdict, finding.measured, finding.worst) == (FAILS, 1.15, "depth 1")
-    table.loc[3] = [3, 1, "relu"]
-    some = claim(target="1", statistic="mean", conditions=[Condition("depth == 1", "at 1")])
-    finding = check(some, {"bounds": table.assign(kappa=[0.1, 0.2, 9.0, 9.0])})
+    table = pd.DataFrame({"depth": [1, 1, 2, 3], "seed": [1, 2, 1, 1], "activation": "relu"})
+    some = {"target": "1", "statistic": "mean", "conditions": [Condition("depth == 1", "at 1")]}
+    finding = checked(table.assign(kappa=[0.1, 0.2, 9.0, 9.0]), **some)
     assert (finding.verdict, finding.condition) == (UNDECIDED, "at 1")
 
 
@@ -129,25 +129,28 @@ def test_rows_that_differ_in_a_key_of_their_table_are_no_other_networks():
 
 
 def test_blocks_of_a_network_are_no_other_networks():
-    table = pd.DataFrame({"kappa": [0.1, 1.5] * 2, "seed": [1, 1, 32, 32], "block": [0, 1, 0, 1]})
-    table["activation"] = "relu"
-    assert check(claim(target="1"), {"bounds": table}).verdict == FAILS
-    table.loc[3, "kappa"] = 0.5
-    assert check(claim(target="1"), {"bounds": table}).verdict == UNDECIDED
-    assert check(claim(target="1", statistic="mean"), {"bounds": table}).verdict == HOLDS
+    blocks = {"seed": [1, 1, 32, 32], "block": [0, 1, 0, 1]}
+    assert below_1([0.1, 1.5, 0.1, 1.5], **blocks).verdict == FAILS
+    assert below_1([0.1, 1.5, 0.1, 0.5], **blocks).verdict == UNDECIDED
+    assert below_1([0.1, 1.5, 0.1, 0.5], "mean", **blocks).verdict == HOLDS
 
 
 def test_a_row_stands_beside_the_previous_one_and_a_condition_may_save_a_claim():
-    steps = claim(
+    finding = checked(
+        TABLE.sample(frac=1, random_state=0),
         quantity="kappa / before_kappa",
         target="1",
         joins=[Join("before", ["activation", "at"], previous="depth")],
         conditions=[Condition("at == 5", "never"), Condition("at == 1", "for 1")],
     )
-    finding = check(steps, {"bounds": TABLE.sample(frac=1, random_state=0)})
     assert (finding.verdict, finding.condition) == (UNDER_A_CONDITION, "for 1")
     assert (finding.cases, finding.holding, finding.condition_cases) == (2, 1, 1)
     assert finding.measured == pytest.approx(7 / 6)
+
+
+def on(target: str, where: str, derived: str | None = None) -> dict:
+    """Return a target with a condition on which it holds, and what proves it."""
+    return {"target": target, "conditions": [Condition(where, "there", derived)]}
 
 
 RATIO = {"quantity": "kappa / linear_kappa", "target": "1", "joins": [LINEAR]}
@@ -202,7 +205,7 @@ def test_a_claim_holds_in_every_case_or_it_does_not(values, expected):
 
 
 def test_no_claim_sees_the_experiments_of_another_paper():
-    assert check(claim(), {"bounds": TABLE.assign(paper=["p", "other"] * 4)}).cases == 2
+    assert checked(TABLE.assign(paper=["p", "other"] * 4)).cases == 2
 
 
 def test_mistakes_name_the_claim():
@@ -212,15 +215,9 @@ def test_mistakes_name_the_claim():
         checked(joins=[Join("x", ["depth"], where=RELU)])
 
 
-ROWS = pd.DataFrame(
-    {
-        "statement": ["pair_kappa", "pair_kappa_step", "pair_kappa_unequal_step", "orthogonal"],
-        "model": ["a", "a", "b", "b"],
-        "depth": [1, 8, 2, 3],
-        "value": [0.5, np.nan, np.inf, -2.0],
-        "normalized": [True, False, True, False],
-    }
-)
+ROWS = pd.DataFrame({"model": [*"aabb"], "depth": [1, 8, 2, 3], "normalized": [True, False] * 2})
+ROWS["statement"] = ["pair_kappa", "pair_kappa_step", "pair_kappa_unequal_step", "orthogonal"]
+ROWS["value"] = [0.5, np.nan, np.inf, -2.0]
 EXPRESSIONS = [
     ("-0.5", [-0.5] * 4),
     ("(1 - value / 2) ** 2", [0.5625, np.nan, np.inf, 4]),
@@ -247,29 +244,15 @@ def test_expressions_give_a_value_for_each_row(text, expected, texts):
     assert columns(text) <= {*ROWS}
 
 
-ENTRIES = """\
-title: t
-citation: c
-claims:
-  # --- a part
-  - name: a
-    %s
-
-  # --- another
-  - name: b
-
-    %s
-"""
-
-
 def test_claims_know_where_they_are_written_down(tmp_path):
     keys = ["place: q", "kind: theory", "statement: s", "table: bounds", "quantity: depth"]
-    keys += ["comparison: <", "target: 1"]
-    (tmp_path / "p.yaml").write_text(ENTRIES % (2 * ("\n    ".join(keys),)))
+    lines = "".join(f"\n    {key}" for key in (*keys, "comparison: <", "target: 1"))
+    text = "title: t\ncitation: c\nclaims:\n  # --- a part\n  - name: a"
+    (tmp_path / "p.yaml").write_text(f"{text}{lines}\n\n  # --- more\n  - name: b\n{lines}\n")
     first, second = load(tmp_path / "p.yaml").claims
     assert (first.line, second.line) == (5, 15)
-    assert first.source.splitlines() == ["- name: a", *(f"  {key}" for key in keys)]
-    assert second.source.splitlines() == ["- name: b", "", *(f"  {key}" for key in keys)]
+    assert first.source == "- name: a" + lines.replace("\n    ", "\n  ")
+    assert second.source == "- name: b\n" + lines.replace("\n    ", "\n  ")
 
 
 @pytest.mark.parametrize("path", sorted(PAPERS.glob("*.yaml")), ids=lambda path: path.stem)
