@@ -1,5 +1,6 @@
 """What one asks for is checked and planned, and nothing else stands in the way."""
 
+import re
 import subprocess
 import sys
 from dataclasses import MISSING, asdict, fields, replace
@@ -13,7 +14,7 @@ from snakemake.utils import update_config
 
 from ntk_workflow.config import read_yaml
 from ntk_workflow.plan import datasets, figures, record, rows, trainings
-from ntk_workflow.run import changed_keys
+from ntk_workflow.run import Run, changed_keys
 from ntk_workflow.trainings.settings import TrainingSettings
 from ntk_workflow.yaml_files import to_words
 from tests.support.runs import ROOT, mistakes_of, run_of
@@ -26,6 +27,11 @@ NETWORK = {"dataset": "digits", "model": "mlp", "activation": "relu", "depth": "
 def training_of(**values: str) -> Wildcards:
     """Return the wildcards of a job of the experiment `mine`."""
     return Wildcards(fromdict={"experiment": "mine", **NETWORK, **values})
+
+
+def run_with(**experiment: Any) -> Run:
+    """Return a run with an experiment `mine`, a change of MINE."""
+    return run_of({"training": {"mine": MINE | experiment}})
 
 
 BENT = """
@@ -59,10 +65,8 @@ def test_a_curve_with_a_kink_elsewhere_wants_samples_of_one_norm(tmp_path):
 
 
 def test_null_switches_a_study_off():
-    for key, figure in {
-        "bounds_study": "agarwal2021deep/bounds_vs_exact",
-        "training": "liu2023relu/fig3_training_curves",
-    }.items():
+    studies = {"bounds_study": "agarwal2021deep/bounds_vs_exact"}
+    for key, figure in (studies | {"training": "liu2023relu/fig3_training_curves"}).items():
         run = run_of({key: None})
         assert len(run.tables) < len(run_of({}).tables)
         assert figure not in figures.drawn(run)
@@ -72,26 +76,27 @@ def test_null_switches_a_study_off():
 
 
 def test_a_figure_needs_its_own_experiments_alone():
-    figure = "liu2023relu/fig3_training_curves"
-    folder = "results/demo/tables"
-    assert figures.inputs(run_of({}), figure) == [
-        f"{folder}/{table}/{name}.parquet"
+    def needed(**experiments: Any) -> list[str]:
+        paths = figures.inputs(
+            run_of({"training": experiments}), "liu2023relu/fig3_training_curves"
+        )
+        return [path.removeprefix("results/demo/tables/") for path in paths]
+
+    training, rates = (
+        [f"{table}/{name}.parquet" for name in ("fig3", "fig3_code")]
         for table in ("training", "learning_rates")
-        for name in ("fig3", "fig3_code")
-    ]
-    tables = figures.inputs(run_of({"training": {"fig3_code": None, "fig3_mine": MINE}}), figure)
-    expected = [f"{folder}/training/{name}.parquet" for name in ("fig3", "fig3_mine")]
-    assert [path for path in tables if "/training/" in path] == expected
+    )
+    assert needed() == training + rates
+    assert needed(fig3_code=None, fig3_mine=MINE)[:2] == [training[0], "training/fig3_mine.parquet"]
 
 
 @pytest.mark.parametrize("unit", ["critical", "smallest_critical"])
 def test_a_job_of_one_seed_knows_of_others_where_the_smallest_critical_rate_counts(unit):
-    run = run_of({"training": {"mine": MINE}})
+    run = run_with()
     assert mistakes_of(run) == {}
     settings = trainings.settings(run, training_of())
     assert (settings.rate_unit, settings.critical_seeds) == ("critical", ())
-    mine = MINE | {"seeds": [1, 32], "job_per_seed": True, "learning_rates": {unit: [1]}}
-    run = run_of({"training": {"mine": mine}})
+    run = run_with(seeds=[1, 32], job_per_seed=True, learning_rates={unit: [1]})
     settings = trainings.settings(run, training_of(per_seed="/seed-32"))
     assert settings.seeds == (32,)
     assert settings.critical_seeds == ((1, 32) if unit == "smallest_critical" else ())
@@ -101,9 +106,9 @@ def test_a_job_trains_a_network_or_one_of_its_seeds():
     """Names of files depend on the config alone, and tables of one job have the same."""
 
     def files(table: str, **changes: Any) -> list[str]:
-        run = run_of({"training": {"mine": MINE | changes}})
         start = f"results/demo/{table}/mine/digits/mlp/"
-        return [name.removeprefix(start) for name in trainings.training_files(run, table, "mine")]
+        paths = trainings.training_files(run_with(**changes), table, "mine")
+        return [path.removeprefix(start) for path in paths]
 
     two = ["relu/depth-1.parquet", "relu/depth-2.parquet"]
     assert files("training", depths=[1, 2]) == files("training_kernels", depths=[1, 2]) == two
@@ -115,9 +120,8 @@ def test_a_job_trains_a_network_or_one_of_its_seeds():
     assert files("training", job_per_seed=True, seeds=[1, 32]) == seeds
     assert files("predictions", activations=["tanh", "relu"]) == []
     assert files("predictions", predict=True, depths=[1, 2]) == ["relu.parquet"]
-    leaky = MINE | {"activations": ["leaky_relu", "leaky_relu-0.2"]}
-    run = run_of({"training": {"mine": leaky}})
-    compared = trainings.predicted(run, training_of(activation="leaky_relu"))
+    leaky = run_with(activations=["leaky_relu", "leaky_relu-0.2"])
+    compared = trainings.predicted(leaky, training_of(activation="leaky_relu"))
     assert compared == ["results/demo/training/mine/digits/mlp/leaky_relu/depth-1.parquet"]
 
 
@@ -192,27 +196,23 @@ def test_committed_trainings_are_the_files_that_their_run_asks_for(folder, confi
         update_config(overlay, read_yaml(ROOT / config))
     run, held = run_of(overlay), ROOT / "resources" / folder
     there = {path.relative_to(held) for path in held.glob("*training*/**/*.parquet")}
-    names = {path.parts[1] for path in there}
     asked = {
         Path(file).relative_to(run.path())
-        for table in {path.parts[0] for path in there}
-        for name in names
+        for table, name in {path.parts[:2] for path in there}
         for file in trainings.training_files(run, table, name)
     }
     assert there == asked
 
 
-def test_a_training_depends_on_all_of_its_samples():
-    run = run_of({"training": {"mine": MINE | {"datasets": ["mnist"]}}})
-    samples = ["results/demo/datasets/mnist/all.npz", *trainings.samples_for_tests(run, "mnist")]
-    assert len(samples) == 2
-    assert trainings.datasheets(run, "mnist") == [name.replace(".npz", ".json") for name in samples]
+def test_a_training_depends_on_the_samples_of_its_tests():
+    folder = "results/demo/datasets/mnist"
+    sheets = trainings.datasheets(run_with(datasets=["mnist"]), "mnist")
+    assert sheets == [f"{folder}/all.json", f"{folder}/test.json"]
 
 
 def test_exceptions_hold_for_a_dataset_or_a_model_the_models_first():
     overrides = {"digits": {"epochs": 7, "batch_size": 50}, "mlp": {"batch_size": 60}}
-    run = run_of({"training": {"fig3": {"overrides": overrides}}})
-    settings = trainings.settings(run, training_of(experiment="fig3"))
+    settings = trainings.settings(run_with(overrides=overrides), training_of())
     assert (settings.epochs, settings.batch_size) == (7, 60)
 
 
@@ -227,11 +227,9 @@ def test_what_was_asked_for_is_refused_by_name():
 
 
 def test_what_all_rules_share_imports_few_modules_and_no_torch():
-    text = (ROOT / "rules/common.smk").read_text()
-    imports = [line for line in text.splitlines() if line.startswith("from ntk_workflow")]
+    imports = re.findall("^from ntk_workflow.*", (ROOT / "rules/common.smk").read_text(), re.M)
     count = "sum(name.startswith('ntk_') for name in sys.modules), 'torch' in sys.modules"
     program = "\n".join(["import sys", *imports, f"print({count})"])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    modules, torch = done.stdout.split()
+    modules, torch = subprocess.check_output([sys.executable, "-c", program], text=True).split()
     assert int(modules) <= 35
     assert torch == "False"
