@@ -1,13 +1,14 @@
-"""A job uses no more cores and memory than it was given, and never shares a GPU."""
+"""A job uses no more cores and memory than it was given, never shares a GPU, and says how far."""
 
 import math
 import os
+import re
 
 import pytest
 import torch
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow import cli, devices, slurm_limits
+from ntk_workflow import cli, devices, progress_bars, slurm_limits
 from ntk_workflow.devices import VISIBLE
 
 
@@ -32,9 +33,8 @@ def machine(monkeypatch, tmp_path):
         return started
 
     yield make
-    for lock in devices._held:
-        lock.release()
-    devices._held.clear()
+    while devices._held:
+        devices._held.pop().release()
 
 
 def test_a_missing_gpu_is_one_line_and_auto_takes_the_cpu(machine):
@@ -83,3 +83,25 @@ def test_threads_and_memory_are_at_most_what_is_given(monkeypatch):
     for megabytes, left in (("3000", 3000 * 2**20 - 10**9), ("1000", 500 * 2**20), ("0", math.inf)):
         monkeypatch.setenv("SLURM_MEM_PER_NODE", megabytes)
         assert slurm_limits.granted_bytes() == left
+
+
+def test_a_log_has_a_line_a_minute_with_the_time_that_is_left(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    bar = progress_bars.progress(total=10, initial=2, unit="epoch")
+    for done, now[0] in ((2, 50), (3, 71), (4, 90), (5, 130), (6, 131), (8, 240)):
+        bar.set_postfix_str(f"loss {done / 10}", refresh=False)
+        bar.update(done - bar.n)
+    bar.close()
+    lines = re.findall(r"(\d+)/10 .*?<(\d\d:\d\d),.*? loss (0.\d)", capsys.readouterr().err)
+    # one took 71 s, seven are left
+    assert lines[:3] == [("3", "08:17", "0.3"), ("6", "02:11", "0.6"), ("8", "01:20", "0.8")]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_terminal_has_a_bar_at_once_and_a_log_none_for_work_of_seconds(
+    terminal, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress_bars.sys.stderr, "isatty", lambda: terminal, raising=False)
+    assert [*progress_bars.progress([1, 2, 3], unit="cell")] == [1, 2, 3]
+    assert ("3/3" in capsys.readouterr().err) == terminal
