@@ -24,49 +24,45 @@ FLAGS += " disable-background-networking disable-component-update disable-sync"
 LOCAL = ("file:", "data:", "blob:")
 
 
-class Browser:
-    """One window; `console_errors` and `remote_requests` are of all pages since the last call."""
-
-    def __init__(self, driver: webdriver.Chrome) -> None:
-        self.driver = driver
+class Browser(webdriver.Chrome):
+    """One window; its errors and requests are of all pages since they were last asked for."""
 
     def open(self, path: Path) -> None:
-        self.driver.get(path.resolve().as_uri())
+        self.get(path.resolve().as_uri())
 
     def click(self, xpath: str) -> None:
         """Click on the one visible thing that fits, as soon as there is one and nothing moves."""
 
-        def clicked(driver: webdriver.Chrome) -> bool:
-            things = [it for it in driver.find_elements(By.XPATH, xpath) if it.is_displayed()]
+        def clicked(_) -> bool:
+            things = [it for it in self.find_elements(By.XPATH, xpath) if it.is_displayed()]
             assert len(things) <= 1, f"{len(things)} things to click: {xpath}"
             # While a menu slides, a click may come where the thing no longer is.
-            ready = things and not driver.execute_script("return document.getAnimations().length")
+            ready = things and not self.execute_script("return document.getAnimations().length")
             if ready:
                 things[0].click()
             return bool(ready)
 
-        moving = ElementClickInterceptedException, StaleElementReferenceException
-        self.wait(clicked, xpath, *moving)
+        self._wait(clicked, xpath)
 
     def value(self, script: str) -> object:
-        """Return the value of an expression, waiting until it is not null."""
-        return self.wait(lambda driver: driver.execute_script(f"return {script}"), script)
+        """Return the value of an expression as soon as it is true, or fail."""
+        return self._wait(lambda _: self.execute_script(f"return {script}"), script)
 
-    def wait(self, method, missing: str, *ignored: type[Exception]):
-        """Return what `method` returns, as soon as it is true, or fail with what the page shows."""
+    def _wait(self, method, missing: str):
+        moving = ElementClickInterceptedException, StaleElementReferenceException
         try:
-            return WebDriverWait(self.driver, 10, ignored_exceptions=ignored).until(method)
+            return WebDriverWait(self, 10, ignored_exceptions=moving).until(method)
         except TimeoutException as error:
-            seen = self.driver.execute_script("return document.body.innerText")[:1000]
+            seen = self.execute_script("return document.body.innerText")[:1000]
             raise AssertionError(f"not there: {missing}; the page says: {seen}") from error
 
     def console_errors(self) -> list[str]:
-        log = self.driver.get_log("browser")
+        log = self.get_log("browser")
         return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
 
     def remote_requests(self) -> list[str]:
         """Return the addresses that were asked for outside this file."""
-        events = [json.loads(it["message"])["message"] for it in self.driver.get_log("performance")]
+        events = [json.loads(it["message"])["message"] for it in self.get_log("performance")]
         sent = ("Network.requestWillBeSent", "Network.webSocketCreated")
         params = [event["params"] for event in events if event["method"] in sent]
         urls = [each.get("request", each).get("url", "") for each in params]
@@ -86,11 +82,7 @@ def browser(profile: Path) -> Iterator[Browser]:
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     # with both paths given selenium looks for nothing and fetches nothing
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    try:
-        driver.get("about:blank")
-        window = Browser(driver)
+    with Browser(options=options, service=Service(shutil.which("chromedriver"))) as window:
+        window.get("about:blank")
         window.remote_requests()  # those of the page that a new window shows
         yield window
-    finally:
-        driver.quit()

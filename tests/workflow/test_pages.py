@@ -1,13 +1,19 @@
-"""The pages of the finished run in a browser: no request, live controls, the tables' numbers."""
+"""The report and the pages of the finished run, in a browser: no request, and live controls."""
 
 import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+from tests.workflow.conftest import CI, CI_FILES, FEW
+
+pytestmark = pytest.mark.slow
 
 CHARTS = "document.querySelectorAll('.chart svg.marks').length"
 SPOT = "document.querySelector('#chart-pair svg.marks path[transform]').getAttribute('transform')"
@@ -28,24 +34,24 @@ def claims(finished, window):
     return window
 
 
+@pytest.mark.browser
 def test_charts_can_be_saved_and_a_slider_moves_its_mark_and_the_numbers_beside_it(explorer):
     assert explorer.value(CHARTS) == 7
     links = "[...document.querySelectorAll('#chart-pair a')].map(link => link.textContent)"
     assert explorer.value(links) == ["Save as SVG", "Save as PNG"]
-    down = "new MouseEvent('mousedown')"
-    explorer.driver.execute_script(f"document.querySelector('#chart-pair a').dispatchEvent({down})")
-    picture = "document.querySelector('#chart-pair a').href"
-    explorer.wait(lambda driver: "blob:" in driver.execute_script(f"return {picture}"), "a picture")
-    text = explorer.driver.execute_script(f"return fetch({picture}).then(it => it.text())")
-    assert text.startswith("<svg")
+    link, down = "document.querySelector('#chart-pair a')", "new MouseEvent('mousedown')"
+    explorer.execute_script(f"{link}.dispatchEvent({down})")
+    explorer.value(f"{link}.href.includes('blob:')")
+    assert explorer.value(f"fetch({link}.href).then(it => it.text())").startswith("<svg")
     before = explorer.value(SPOT)
-    numbers = explorer.driver.find_element(By.ID, "pair-numbers").text
+    numbers = explorer.find_element(By.ID, "pair-numbers").text
     slider = ".controls[data-view=theory] [data-key=theta]"
-    explorer.driver.find_element(By.CSS_SELECTOR, slider).send_keys(Keys.ARROW_RIGHT * 3)
-    explorer.wait(lambda driver: driver.execute_script(f"return {SPOT}") != before, "a moved mark")
-    assert explorer.driver.find_element(By.ID, "pair-numbers").text != numbers
+    explorer.find_element(By.CSS_SELECTOR, slider).send_keys(Keys.ARROW_RIGHT * 3)
+    explorer.value(f"{SPOT} != '{before}'")
+    assert explorer.find_element(By.ID, "pair-numbers").text != numbers
 
 
+@pytest.mark.browser
 def test_kappas_are_those_of_the_table_and_a_claim_marks_its_points(explorer, finished):
     held = json.loads(explorer.value("document.getElementById('content').textContent"))
     shown = pd.DataFrame(held["data"]["depth"])
@@ -55,33 +61,34 @@ def test_kappas_are_those_of_the_table_and_a_claim_marks_its_points(explorer, fi
     expected, kappa = both["kappa_mean"].astype(float), both["kappa"].astype(float)
     pd.testing.assert_series_equal(kappa, expected, check_names=False, rtol=1e-6)
     assert expected.notna().any()
-    sentences = explorer.driver.find_element(By.CSS_SELECTOR, "#depth .findings").text
+    sentences = explorer.find_element(By.CSS_SELECTOR, "#depth .findings").text
     assert sentences.count("with ReLU κ ") == sentences.count("with linear ") == 2
     assert "Digits: with ReLU κ falls from " in sentences
-    assert explorer.driver.execute_script(f"return {RINGED}") == 0
+    assert explorer.execute_script(f"return {RINGED}") == 0
     keys = {*shown["key"]}
     claim = next(c for c in held["claims"] if keys & {*c["keys"].get("depth", ())})
     name = f"{claim['paper']}.{claim['claim']}"
     explorer.click(f'//div[@id="claims-list"]//button[@title="{name}"]')
-    explorer.wait(lambda driver: driver.execute_script(f"return {RINGED}") > 0, "a ringed point")
-    assert claim["statement"] in explorer.driver.find_element(By.ID, "claim").text
+    explorer.value(f"{RINGED} > 0")
+    assert claim["statement"] in explorer.find_element(By.ID, "claim").text
 
 
+@pytest.mark.browser
 def test_search_and_filter_hide_claims_and_stay_in_the_address(claims, finished):
     table = finished.table("results/ci/tables/claims.parquet")
-    claims.driver.find_element(By.NAME, "text").send_keys("RELU depth")
+    claims.find_element(By.NAME, "text").send_keys("RELU depth")
     both = {*claims.value(SHOWN).split()}
     assert {name.partition(".")[0] for name in both} > {"liu2023relu"}
-    claims.driver.find_element(By.NAME, "paper").send_keys("liu2023relu")
+    claims.find_element(By.NAME, "paper").send_keys("liu2023relu")
     found = claims.value(SHOWN)
     assert {*found.split()} == {name for name in both if name.startswith("liu2023relu.")}
     assert claims.value("location.hash") == "#text=RELU+depth&paper=liu2023relu"
-    claims.driver.refresh()
+    claims.refresh()
     assert claims.value(SHOWN) == found
     claims.click("//button[@name='clear']")
     assert claims.value(f"{SHOWN}.split(' ').length") == len(table)
     places = "[...document.querySelectorAll('.claim:not([hidden]) strong')].map(it => it.innerText)"
-    claims.driver.find_element(By.NAME, "text").send_keys("theorem 4")
+    claims.find_element(By.NAME, "text").send_keys("theorem 4")
     assert claims.value(places)[0].startswith("Theorem 4, Eq. (17)")
     assert claims.value(f"{places}.some(place => place.startsWith('Theorem 4.1'))")
     claims.click("//button[@name='clear']")
@@ -90,15 +97,59 @@ def test_search_and_filter_hide_claims_and_stay_in_the_address(claims, finished)
     assert {*claims.value(SHOWN).split()} == {f"liu2023relu.{name}" for name in rows["claim"]}
 
 
+@pytest.mark.browser
 def test_a_linked_claim_opens_though_a_filter_hid_it_and_fits_small_windows(claims, finished):
     table = finished.table("results/ci/tables/claims.parquet")
     misprint = table.query("kind == 'erratum' and paper == 'liu2023relu'")["claim"].iloc[0]
-    address = claims.driver.current_url
+    address = claims.current_url
     for part in ("paper=agarwal2021deep", f"liu2023relu.{misprint}"):
-        claims.driver.get(f"{address}#{part}")
+        claims.get(f"{address}#{part}")
     assert claims.value(f"document.getElementById('liu2023relu.{misprint}').open")
     assert claims.value("document.querySelector('[open] math').getBoundingClientRect().height") > 0
     assert claims.value(f"{SHOWN}.split(' ').length") == len(table)
     size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    claims.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    claims.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     assert claims.value("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture(scope="module")
+def report(finished, tmp_path_factory) -> Path:
+    """The report of the finished run, as `make report` makes it, but in another place."""
+    make = ["make", "--dry-run", "report", "VERBOSE=1", f"CONFIG={' '.join(CI_FILES)}"]
+    planned = subprocess.run(make, cwd=finished.folder, text=True, capture_output=True, check=True)
+    commands = planned.stdout.replace("\\\n", "").splitlines()
+    run, command = (shlex.split(line)[1:] for line in commands if line.startswith("snakemake"))
+    assert run[-3:] == command[-3:] == list(CI)
+    place = command.index("results/ci/report.html")
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    done = finished.run(*command[:place], str(path), *command[place + 1 :])
+    assert "Missing metadata" not in done.stderr
+    return path
+
+
+def test_every_figure_has_its_caption_and_nobody_and_no_place_is_named(report, finished):
+    text = report.read_text(encoding="utf-8")
+    for figure in FEW:
+        assert f'"results/ci/figures/{figure}.png": {{' in text
+        caption = (finished.folder / f"notebooks/{figure}.rst").read_text(encoding="utf-8")
+        title = re.match(r"\*\*(.+?)\*\*", " ".join(caption.split()))[1]
+        ascii_only = re.match(r"[\w ,]*", title, re.ASCII)[0]  # the rest is escaped, as in JSON
+        assert f'"caption": "<p><strong>{ascii_only}' in text
+    assert not [word for word in (":math:", "System Message") if word in text]
+    assert not [folder for folder in (finished.folder, report.parent) if str(folder) in text]
+
+
+@pytest.mark.browser
+def test_a_browser_shows_findings_first_and_asks_nobody(report, window):
+    window.set_window_size(1400, 900)
+    window.open(report)
+    window.value("document.body.innerText.includes('run “ci”')")
+    front = window.value("document.body.innerText")
+    assert front.index("Kappa of a ReLU network") < front.index("Main claims")
+    assert re.search(r"liu2023relu: \d+ hold", front)
+    # the page is centred: the top of a longer one could not be seen
+    assert window.value("document.querySelector('.document').getBoundingClientRect().top") >= 0
+    for category in ("1 Explorer", "2 Claims", "3 Liu and Hui (2023)", "8 The run"):
+        assert category in front
+    window.click("//*[text()='3 Liu and Hui (2023)']")
+    window.click("//*[contains(text(), 'Figure 2: ')]")
