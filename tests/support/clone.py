@@ -32,6 +32,10 @@ class Clone:
         for name in FOLDERS.split():
             shutil.copytree(ROOT / name, folder / name, ignore=ignore, symlinks=True)
 
+    def copy(self, folder: Path) -> "Clone":
+        """Return a copy of it with what has been run in it; times are kept."""
+        return Clone(shutil.copytree(self.folder, folder, symlinks=True))
+
     def environment(self) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         # by those of `make test`, a test's own make would say which folder it enters

@@ -44,8 +44,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 @pytest.fixture
 def rerun(finished: Clone, tmp_path: Path) -> Iterator[Clone]:
-    """A copy of the finished clone that a test may change; times are kept."""
-    yield Clone(shutil.copytree(finished.folder, tmp_path / "clone", symlinks=True))
+    """A copy of the finished clone that a test may change."""
+    yield finished.copy(tmp_path / "clone")
     shutil.rmtree(tmp_path / "clone")
 
 
