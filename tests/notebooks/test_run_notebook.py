@@ -23,59 +23,60 @@ warnings.warn("a cell's own")
 Path(pdf).write_text("figure")
 plt.plot([1, 2]);
 """
+TOY, PDF = Path("toy.ipynb"), Path("figures/toy.pdf")
+OUTPUT, FAILED = Path("executed/toy.ipynb"), Path("logs/toy.failed.ipynb")
 
 
-class Toy:
-    """A notebook of a few cells in a temporary folder, run in process."""
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    PDF.parent.mkdir()
 
-    def __init__(self, folder: Path) -> None:
-        self.notebook, self.pdf = folder / "toy.ipynb", folder / "figures" / "toy.pdf"
-        self.output = folder / "executed" / "toy.ipynb"
-        self.failed = folder / "logs" / "toy.failed.ipynb"
-        self.parameters = {"words": ["c"], "pdf": str(self.pdf)}
-        self.pdf.parent.mkdir()
 
-    def write(self, *cells: str) -> None:
-        new = nbformat.v4.new_code_cell
-        code = [new(PARAMETERS, id="parameters", metadata={"tags": ["parameters"]})]
-        code += [new(cell, id=f"step-{k}") for k, cell in enumerate(cells)]
-        metadata = {"kernelspec": run_notebook.KERNEL}
-        nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=metadata), self.notebook)
+def write(*cells: str) -> None:
+    new = nbformat.v4.new_code_cell
+    code = [new(PARAMETERS, id="parameters", metadata={"tags": ["parameters"]})]
+    code += [new(cell, id=f"step-{k}") for k, cell in enumerate(cells)]
+    metadata = {"kernelspec": run_notebook.KERNEL}
+    nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=metadata), TOY)
 
-    def run(self) -> int:
-        files = [f"--output={self.output}", f"--failed={self.failed}", "--outputs", str(self.pdf)]
-        words = ["--parameters", *to_words(self.parameters)]
-        return run_notebook.main([str(self.notebook), *files, *words])
+
+def run(**parameters: object) -> int:
+    words = to_words(parameters or {"words": ["c"], "pdf": str(PDF)})
+    files = [f"--output={OUTPUT}", f"--failed={FAILED}", f"--outputs={PDF}"]
+    return run_notebook.main([str(TOY), *files, "--parameters", *words])
 
 
 @pytest.fixture
-def toy(tmp_path) -> Toy:
-    return Toy(tmp_path)
+def refusal(capfd):
+    """Return a function that runs what fails, and returns the one line of error."""
+
+    def refuse(**parameters: object) -> str:
+        assert run(**parameters) == 2
+        out, err = capfd.readouterr()
+        # libraries may warn before it, once in a process
+        (line,) = (line for line in err.splitlines() if "run_notebook" in line or "toy" in line)
+        assert not out
+        return line.removeprefix(f"run_notebook: error: {TOY}: ")
+
+    return refuse
 
 
-def one_line(capfd) -> str:
-    """Return what the program says; libraries may warn before it, once in a process."""
-    out, err = capfd.readouterr()
-    (line,) = (line for line in err.splitlines() if "run_notebook" in line or "toy" in line)
-    assert not out
-    return line
-
-
-def test_the_executed_notebook_is_the_same_every_time(toy, capfd):
-    toy.write(DRAW)
-    assert toy.run() == 0
+def test_the_executed_notebook_is_the_same_every_time(capfd):
+    write(DRAW)
+    assert run() == 0
     assert capfd.readouterr() == ("", "")  # neither a progress bar nor the libraries' warnings
-    first = toy.output.read_bytes()
-    assert not toy.failed.exists()
-    assert toy.run() == 0
-    assert toy.output.read_bytes() == first
+    first = OUTPUT.read_bytes()
+    assert not FAILED.exists()
+    assert run() == 0
+    assert OUTPUT.read_bytes() == first
 
-    executed = nbformat.read(toy.output, as_version=4)
+    executed = nbformat.read(OUTPUT, as_version=4)
     nbformat.validate(executed)
     assert set(executed.metadata) == {"kernelspec", "language_info"}
     cells = {cell.id: cell for cell in executed.cells}
     assert list(cells) == ["parameters", "injected-parameters", "step-0"]
-    assert str(toy.pdf) in cells["injected-parameters"].source
+    assert str(PDF) in cells["injected-parameters"].source
     assert [set(cell.metadata) for cell in cells.values()] == [{"tags"}, {"tags"}, set()]
 
     printed, warned, drawn = cells["step-0"].outputs
@@ -94,31 +95,26 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("cell", "problem"), FAILURES)
-def test_a_failed_notebook_is_kept_and_no_output(toy, capfd, cell, problem):
-    toy.write("open(pdf, 'w').close(); print('before')", cell, "print('after')")
-    toy.output.parent.mkdir()
-    for path in (toy.output, toy.pdf):
+def test_a_failed_notebook_is_kept_and_no_output(refusal, cell, problem):
+    write("open(pdf, 'w').close(); print('before')", cell, "print('after')")
+    OUTPUT.parent.mkdir()
+    for path in (OUTPUT, PDF):
         path.write_text("of an earlier run")
-    assert toy.run() == 2
-    line = one_line(capfd)
-    assert f"{toy.notebook}: {problem}" in line
-    assert str(toy.failed) in line
-    assert "before" in toy.failed.read_text()
-    assert not list(toy.output.parent.iterdir())
+    line = refusal()
+    assert line.startswith(problem)
+    assert str(FAILED) in line
+    assert "before" in FAILED.read_text()
+    assert not list(OUTPUT.parent.iterdir())
 
 
-def test_other_parameters_and_other_files_are_refused_before_anything_runs(toy, capfd):
-    assert toy.run() == 2
-    assert f"No such file or directory: '{toy.notebook}'" in one_line(capfd)
+def test_other_parameters_and_other_files_are_refused_before_anything_runs(refusal):
+    assert f"No such file or directory: '{TOY}'" in refusal()
     for text in ("pdf = 1", "{}"):
-        toy.notebook.write_text(text)
-        assert toy.run() == 2
-        assert f"{toy.notebook}: not a notebook" in one_line(capfd)
-    toy.write(DRAW)
-    toy.pdf.write_text("old")
-    toy.parameters = {"pfd": "", "b": 1, "words": []}
-    assert toy.run() == 2
+        TOY.write_text(text)
+        assert refusal().startswith("not a notebook")
+    write(DRAW)
+    PDF.write_text("old")
     problem = "unknown parameters: b, pfd; missing: pdf; it takes: pdf, words"
-    assert one_line(capfd) == f"run_notebook: error: {toy.notebook}: {problem}"
-    assert toy.pdf.read_text() == "old"
-    assert not toy.failed.exists()
+    assert refusal(pfd="", b=1, words=[]) == problem
+    assert PDF.read_text() == "old"
+    assert not FAILED.exists()
