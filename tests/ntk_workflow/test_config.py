@@ -1,19 +1,22 @@
-"""Every mistake in a config is one line with file, key and remedy."""
+"""Every mistake in a config or a catalogue is one line with file, key and remedy."""
 
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
+from ntk_conditioning.data import datasets
 from ntk_conditioning.errors import UserError
-from ntk_workflow.config import LOADER, require_config, typed
+from ntk_workflow.catalogue import dataset_source, shape_of
+from ntk_workflow.config import LOADER, read_yaml, require_config, typed
 from ntk_workflow.plan import figures, rows
 from ntk_workflow.run import load
-from tests.support.runs import BASE, mistakes_of, run_of
-
-ROOT = Path(__file__).parents[2]
+from tests.support.runs import BASE, ROOT, mistakes_of, run_of
 
 
 def lines(overlay: dict) -> list[str]:
@@ -109,29 +112,25 @@ SWISH = """
 from ntk_conditioning.networks.activations import Activation, register
 register(Activation("bent", lambda z: z * z.sigmoid(), lambda z: z.sigmoid()))
 """
-FILES_OF_ONES_OWN = {
-    "import math\nx = undefined": "line 2: NameError: name 'undefined' is not defined",
-    "def f(:": "line 1: SyntaxError: invalid syntax",
-    "x = 1": "registers no activation; call register(Activation(...))",
-    SWISH: "line 3: bent: derivative(-4.0137) is 0.0177458, but function rises by -0.0522166 there",
-}
+WRONG = "line 3: bent: derivative(-4.0137) is 0.0177458, but function rises by -0.0522166 there"
+ACTIVATIONS = [
+    ("import math\nx = undefined", "line 2: NameError: name 'undefined' is not defined"),
+    ("def f(:", "line 1: SyntaxError: invalid syntax"),
+    ("x = 1", "registers no activation; call register(Activation(...))"),
+    (SWISH, WRONG),
+]
 
 
 @pytest.mark.usefixtures("activation_registry")
-@pytest.mark.parametrize("text", FILES_OF_ONES_OWN)
-def test_a_mistake_in_an_activation_of_ones_own_is_one_line(tmp_path, text):
+@pytest.mark.parametrize(("text", "problem"), ACTIVATIONS)
+def test_a_mistake_in_an_activation_of_ones_own_is_one_line(tmp_path, text, problem):
     path = tmp_path / "mine.py"
     path.write_text(text)
-    (line,) = lines({"activation_files": [str(path)]})
-    assert line == f"activation_files: {path}: {FILES_OF_ONES_OWN[text]}"
-
-
-@pytest.mark.usefixtures("activation_registry")
-def test_a_job_does_not_check_again_what_was_planned(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(SWISH)
-    config = BASE | {"activation_files": [str(path)], "datasets": ["absent"]}
-    assert rows.rows(load(config, source=ROOT, checked=True), "spectra")
+    given = {"activation_files": [str(path)]}
+    assert lines(given) == [f"activation_files: {path}: {problem}"]
+    if text == SWISH:  # a job does not check again what was planned
+        run = load(BASE | given | {"datasets": ["absent"]}, source=ROOT, checked=True)
+        assert rows.rows(run, "spectra")
 
 
 @pytest.fixture
@@ -201,3 +200,83 @@ def test_files_are_checked_before_snakemake_reads_them(tmp_path, content, messag
     path.write_bytes(content) if content else path.unlink()
     with pytest.raises(UserError, match=rf"^{path}: {re.escape(message)}.*$"):
         require_config(path)
+
+
+CATALOGUE = read_yaml(ROOT / "datasets.yaml")
+SUBSETS = read_yaml(ROOT / "tests/data/catalogue.yaml")
+OWN = read_yaml(ROOT / "docs/examples/own_catalogue.yaml")
+SCHEMA = read_yaml(ROOT / "schemas/datasets.schema.yaml")
+
+
+def mistake(catalogue: object) -> str | None:
+    error = best_match(Draft202012Validator(SCHEMA).iter_errors(catalogue))
+    return None if error is None else f"{error.json_path}: {error.message}"
+
+
+def test_the_catalogues_fit_the_schema_and_the_subsets_stack_on_the_official_one():
+    assert [mistake(catalogue) for catalogue in (CATALOGUE, SUBSETS, OWN)] == [None] * 3
+    assert not SUBSETS.keys() & CATALOGUE.keys()
+    for name, entry in SUBSETS.items():
+        official = CATALOGUE[name.removesuffix("_subset")]
+        assert (entry["reader"], entry["scaling"]) == (official["reader"], official["scaling"])
+        for part, file in entry.get("files", {}).items():
+            assert file["name"] == official["files"][part]["name"]
+            assert file["urls"] == []
+            assert not set(file["sha256"]) & set(official["files"][part]["sha256"])
+
+
+def test_downloads_have_an_address_a_size_and_a_citation_and_a_name_stands_for_one_file():
+    known = {}
+    for name, entry in CATALOGUE.items():
+        assert entry.get("citation"), name
+        for file in entry.get("files", {}).values():
+            assert file["urls"], name
+            assert file["bytes"] > 0
+            assert all(url.endswith(Path(file["name"]).name) for url in file["urls"])
+            assert known.setdefault(file["name"], file) == file  # rules know it by its name
+
+
+FILE = CATALOGUE["mnist"]["files"]["train_x"]
+ONE = {"train_x": FILE}
+PHONES = {"subset": "dev-clean", "labels": "phone", "alignments": "folder"}
+
+# The reader of an entry, its keys, and what the schema says.
+ENTRIES = [
+    ("npz", {"path": "x.npz"}, None),
+    ("csv", {"path": "x", "options": {"labels": None}}, None),
+    ("svhn", {"path": "x.mat", "sha256": "0" * 64}, None),
+    ("librispeech", {"files": ONE, "options": PHONES}, None),
+    ("npz", {}, ": 'path' is a required property"),
+    ("idxx", {"path": "x"}, ".reader: 'idxx' is not one of"),
+    ("npz", {"path": "x", "options": {"lable": "y"}}, ".options: Addit"),
+    ("svhn", {"path": "x.mat"}, ": 'sha256' is a required property"),
+    ("cifar10", {"path": "x", "options": {"classes": [1, 2]}}, ".options: Addit"),
+    ("idx", {"files": ONE | {"test_y": FILE}}, ".files: 'test_x' is a dependency of 'te"),
+    ("librispeech", {"path": "x", "options": PHONES | {"frames": 9}}, ".options"),
+    ("npz", {"files": {"train_x": FILE | {"name": "../x"}}}, ".files.train_x.name: '../x' does"),
+]
+
+
+@pytest.mark.parametrize(("reader", "entry", "expected"), ENTRIES)
+def test_ones_own_entries(reader, entry, expected):
+    found = mistake({"mine": {"title": "Mine", "reader": reader, "scaling": "none"} | entry})
+    assert found is None if expected is None else found.startswith(f"$.mine{expected}")
+
+
+def test_sizes_are_known_before_a_job_has_read_the_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for name in ("synthetic", "digits", "patches", "wine"):
+        entry = (CATALOGUE | OWN)[name]
+        assert shape_of(entry, {}) == datasets.read(dataset_source(name, entry)).x.shape
+    assert shape_of(CATALOGUE["mnist"], {}) == (60000, 784)
+    for frames, n in ((300, 300), ("all", None)):
+        speech = {"frames": frames, "stack_left": 5, "stack_right": 6, "num_mel_bins": 64}
+        assert shape_of(CATALOGUE["librispeech"], speech) == (n, 768)
+    np.savez(tmp_path / "mine.npz", x=np.ones((4, 3, 2)))
+    mine = {"reader": "npz", "path": f"{tmp_path}/mine.npz", "scaling": "none"}
+    assert shape_of(mine, {}) == (4, 6)
+    (tmp_path / "damaged").write_bytes(b"\xff\0,\n")
+    for path in ("absent", "damaged"):  # the job that reads it says what is wrong
+        for reader in ("npz", "csv", "parquet"):
+            entry = {"reader": reader, "path": f"{tmp_path}/{path}", "options": {"labels": "y"}}
+            assert shape_of(entry | {"scaling": "none"}, {}) == (None, None)

@@ -42,14 +42,15 @@ class Clone:
         unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
         return {k: v for k, v in os.environ.items() if k not in unset} | {"PATH": path}
 
-    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, fails: bool = False) -> str:
+        """Return what Snakemake says; the test fails if it fails and should not, or the reverse."""
         command = [sys.executable, "-m", "snakemake", *arguments]
         where = {"cwd": self.folder, "env": self.environment(), "stdin": subprocess.DEVNULL}
         done = subprocess.run(command, capture_output=True, text=True, **where)
-        if check and done.returncode:
+        if bool(done.returncode) != fails:
             output = f"{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
             pytest.fail(f"snakemake {' '.join(arguments)}\n{output}")
-        return done
+        return done.stdout + done.stderr
 
     def start(self, log: Path, *command: str) -> subprocess.Popen[bytes]:
         """Start a command beside the test, in a session of its own; Ctrl-C reaches it."""
@@ -68,12 +69,10 @@ class Clone:
 
     def plan(self, *arguments: str) -> Counter[str]:
         """Return how often each rule would run."""
-        done = self.run("-n", *arguments)
-        return job_counts(done.stdout + done.stderr)
+        return job_counts(self.run("-n", *arguments))
 
     def planned_outputs(self, *arguments: str) -> set[str]:
-        done = self.run("-n", *arguments)
-        lines = re.findall(r"^\s+output: (.*)$", done.stdout + done.stderr, re.M)
+        lines = re.findall(r"^\s+output: (.*)$", self.run("-n", *arguments), re.M)
         return {name for line in lines for name in line.split(", ")}
 
     def edit(self, file: str, old: str, new: str) -> None:

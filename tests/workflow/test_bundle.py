@@ -43,8 +43,8 @@ CONTEXTS = {
 def bundled(finished: Clone, tmp_path_factory) -> Clone:
     """A copy of the finished clone with a bundle; do not change it."""
     copy = finished.copy(tmp_path_factory.mktemp("bundled") / "clone")
-    done = copy.run("bundle", "--cores", "2", *CI)
-    assert job_counts(done.stderr) == Counter(bundle_run=1, bundle=1)
+    jobs = job_counts(copy.run("bundle", "--cores", "2", *CI))
+    assert jobs == Counter(bundle_run=1, bundle=1)
     return copy
 
 

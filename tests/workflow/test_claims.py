@@ -56,9 +56,7 @@ def test_mistakes_in_papers_are_told_together_before_anything_runs(clone: Clone)
     clone.edit("papers/agarwal2021deep.yaml", "quantity: ", "quantity: 1 + + * ")
     clone.edit("papers/phase_diagram.yaml", "quantity: ", "quantity: kapa + ")
     papers = "papers=[phase_diagram,liu2023relu,liu2022transition,agarwal2021deep,liu2024]"
-    done = clone.run("-n", *CI, "--config", papers, check=False)
-    assert done.returncode != 0
-    text = done.stdout + done.stderr
+    text = clone.run("-n", *CI, "--config", papers, fails=True)
     assert "papers/liu2023relu.yaml: no run has the table angels" in text
     assert "papers/liu2022transition.yaml: unknown key 'claim'; did you mean 'claims'?" in text
     assert "quantity: there is no column 'kapa' in phase; did you mean 'kappa" in text

@@ -122,8 +122,8 @@ def report(finished, tmp_path_factory) -> Path:
     assert run[-3:] == command[-3:] == list(CI)
     place = command.index("results/ci/report.html")
     path = tmp_path_factory.mktemp("report") / "report.html"
-    done = finished.run(*command[:place], str(path), *command[place + 1 :])
-    assert "Missing metadata" not in done.stderr
+    text = finished.run(*command[:place], str(path), *command[place + 1 :])
+    assert "Missing metadata" not in text
     return path
 
 

@@ -132,8 +132,8 @@ def test_one_figure_can_be_rerun_alone_and_its_config_again(rerun):
 
 def test_paper_figures_are_collected_on_demand(rerun):
     target = ("collect_paper_figures", *CI)
-    done = rerun.run(*target, "--cores", "1")
-    assert job_counts(done.stderr) == Counter(collect_paper_figures=1)
+    jobs = job_counts(rerun.run(*target, "--cores", "1"))
+    assert jobs == Counter(collect_paper_figures=1)
     found = {path.name for path in rerun.files("results/ci/paper/*")}
     assert {"liu2023relu_fig2.pdf", "beyond_precision.pdf", "captions.tex"} <= found
     rerun.edit("notebooks/liu2023relu/fig4_g.rst", "staircase", "stairs")

@@ -42,8 +42,7 @@ def test_every_config_has_no_mistake_and_what_its_figures_need(config):
 
 def test_the_config_for_laptops_has_a_plan(pristine):
     """Others are planned by other tests."""
-    done = pristine.run("-n", "--configfile", "config/laptop.yaml")
-    text = done.stdout + done.stderr
+    text = pristine.run("-n", "--configfile", "config/laptop.yaml")
     assert "are ignored" not in text  # as Snakemake warns of what is no wildcard
     planned = job_counts(text)
     assert planned["compute_spectrum"] > 0
@@ -54,9 +53,8 @@ def test_the_config_for_laptops_has_a_plan(pristine):
 def test_all_mistakes_are_told_at_once_before_any_job(pristine, tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("depths: [1, x]\n")
-    done = pristine.run("--configfile", str(mine), "--config", "widht=5", "dtype=half", check=False)
-    text = done.stdout + done.stderr
-    assert done.returncode != 0
+    wrong = ("--configfile", str(mine), "--config", "widht=5", "dtype=half")
+    text = pristine.run(*wrong, fails=True)
     assert "\ndepths[1]: 'x' is not of type 'integer'\n" in text
     assert "\nunknown key 'widht'; did you mean 'width'?\n" in text
     assert "\ndtype: 'half' is not one of ['float64', 'float32']\n" in text
@@ -92,13 +90,12 @@ def test_a_row_can_be_replayed_by_hand_with_the_same_bytes(finished, tmp_path):
 def test_a_mistake_stops_its_own_study_and_a_run_of_another_config_is_named(finished):
     wrong = (*CI, "--config", "orthogonality_study={samples: 5000}")
     table = "results/ci/tables/orthogonality.parquet"
-    done = finished.run("-n", table, *wrong, check=False)
-    assert done.returncode == 1
-    assert "more than the 1797 samples of digits" in done.stderr.splitlines()[-1]
-    done = finished.run("-n", "liu2023relu_fig2", *wrong)
-    assert job_counts(done.stdout + done.stderr) == Counter()
+    text = finished.run("-n", table, *wrong, fails=True)
+    assert "more than the 1797 samples of digits" in text.splitlines()[-1]
+    text = finished.run("-n", "liu2023relu_fig2", *wrong)
+    assert job_counts(text) == Counter()
     # no finished run is changed unnoticed
-    assert "results/ci is of another config (orthogonality_study), and will change" in done.stdout
+    assert "results/ci is of another config (orthogonality_study), and will change" in text
 
 
 def test_files_come_once_for_all_runs_from_a_mirror_and_into_a_checkout_of_any_name(tmp_path):

@@ -19,9 +19,8 @@ TRAININGS = ("train_network", "train_and_measure_network")
 
 def plan(clone: Clone, *arguments: str) -> list[tuple[str, dict[str, str], str]]:
     """Return rule, resources and outputs of each job."""
-    done = clone.run("all", *arguments, "--executor", "local", "-n")
-    jobs = []
-    for job in re.split(r"\n(?=(?:local)?rule )", done.stdout + done.stderr)[1:]:
+    text, jobs = clone.run("all", *arguments, "--executor", "local", "-n"), []
+    for job in re.split(r"\n(?=(?:local)?rule )", text)[1:]:
         fields = dict(re.findall(r"^ +(\w+): (.*)$", job, re.M))
         resources = dict(pair.split("=", 1) for pair in fields["resources"].split(", "))
         rule = re.match(r"(?:local)?rule (\w+):", job)[1]
