@@ -1,4 +1,4 @@
-"""Rows become tables, and tables and records pages, captions and the record of a run."""
+"""Rows become tables, and tables and data pages, captions, advice and the record of a run."""
 
 import getpass
 import json
@@ -8,8 +8,10 @@ import socket
 from importlib import metadata
 from pathlib import Path
 
+import advise_dataset
 import aggregate_table
 import collect_paper_figures
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -21,6 +23,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from ntk_conditioning import plotting, tables
+from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.tables import TABLES
 from ntk_workflow.yaml_files import to_words
 from tests.support.clone import ROOT
@@ -186,3 +189,25 @@ def test_an_explorer_without_tables_has_the_theory_and_the_same_bytes_again():
     wide = pairs[(pairs.activation == "relu") & (pairs.angle == 20)].set_index("depth")
     assert wide["gradient"].is_monotonic_increasing
     assert wide["embedding"].is_monotonic_decreasing
+
+
+def test_a_table_of_ones_own_gets_advice_on_a_page_and_as_a_table(monkeypatch):
+    monkeypatch.setattr(advise_dataset, "ACTIVATIONS", ("relu", "erf"))
+    monkeypatch.setattr(advise_dataset, "DEPTHS", (1, 4))
+    x = np.random.default_rng(0).standard_normal((16, 3))
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(kind=["x", "y"] * 8)
+    frame.to_csv("mine.csv", index=False)
+    frame.to_parquet("mine.parquet", index=False)
+    save_prepared(Path("mine.npz"), PreparedSamples("m", x, np.tile([0, 1], 8)))
+    pages = set()
+    for data in ("mine.csv --labels=kind", "mine.parquet --labels=kind", "mine.npz"):
+        words = f"--data={data} --dataset=<mine> --threads=1 --output={OUTPUT} --page=page.html"
+        assert advise_dataset.main(words.split()) == 0
+        pages.add(Path("page.html").read_text(encoding="utf-8"))
+        rows = tables.read(OUTPUT, "advice").to_pylist()
+        assert {row["activation"] for row in rows} == {"relu", "erf"}
+        assert any(row["excess"] is not None for row in rows)
+    (text,) = pages
+    assert "Advice on &lt;mine&gt;" in text
+    assert "of 2 classes" in text
+    assert "http" not in text  # nothing is loaded
