@@ -1,17 +1,15 @@
 """What `make demo` shows: a line for each job, errors in full, and where the full log is."""
 
-import os
 import re
-import subprocess
-import sys
 from logging import makeLogRecord
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_console import LogHandler
-from tests.support.clone import ROOT
+from tests.support.clone import Clone
 
 LONG = 1000 * "x"
 WORKFLOW = f"""
@@ -30,14 +28,10 @@ def test_failures_mistakes_and_a_finished_run(tmp_path):
     snakefile = tmp_path / "Snakefile"
     snakefile.write_text(WORKFLOW)
 
-    def shown(*arguments: str) -> str:
-        words = ["--cores=1", "--logger=console", *arguments]
-        where = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": f"{ROOT}/src"}}
-        command = [sys.executable, "-m", "snakemake", *words]
-        done = subprocess.run(command, capture_output=True, text=True, **where)
-        return done.stdout + done.stderr
+    def shown(*arguments: str, fails: bool = False) -> str:
+        return Clone(tmp_path).run("--cores=1", "--logger=console", *arguments, fails=fails)
 
-    failed = shown("--keep-going", "--show-failed-logs")
+    failed = shown("--keep-going", "--show-failed-logs", fails=True)
     assert re.search(r"^\[1/3\] +[\d.]+ s  make_one 1 +about [\d.]+ s left$", failed, re.M)
     assert "Error in rule make_one 2:\n" in failed
     assert "2.log:\n==================\nthe reason\n" in failed
@@ -49,11 +43,15 @@ def test_failures_mistakes_and_a_finished_run(tmp_path):
     assert "[3/3]" in shown()
     assert re.fullmatch(r"Nothing to be done .*\n", shown())
     snakefile.write_text('raise WorkflowError("no such dataset")')
-    assert "no such dataset" in shown()
+    assert "no such dataset" in shown(fails=True)
 
 
-def test_a_full_disk_and_ctrl_c_are_one_line(capsys):
-    console = LogHandler(SimpleNamespace(nocolor=True, dryrun=False), None)
+@pytest.fixture
+def console() -> LogHandler:
+    return LogHandler(SimpleNamespace(nocolor=True, dryrun=False), None)
+
+
+def test_a_full_disk_and_ctrl_c_are_one_line(console, capsys):
     for level, message in (
         (40, "Traceback ...\nOSError: [Errno 28] No space left on device: 'x'"),
         (20, "Terminating processes on user request, ..."),
@@ -65,9 +63,7 @@ def test_a_full_disk_and_ctrl_c_are_one_line(capsys):
     assert stopped == "Stopped; the same command goes on where it was."
 
 
-def test_what_is_left_follows_from_the_times_of_each_rule(capsys):
-    console = LogHandler(SimpleNamespace(nocolor=True, dryrun=False), None)
-
+def test_what_is_left_follows_from_the_times_of_each_rule(console, capsys):
     def event(event: LogEvent, seconds: float, **fields: object) -> None:
         console.emit(makeLogRecord({"event": event, "created": seconds, "levelno": 20} | fields))
 

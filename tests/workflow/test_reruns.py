@@ -24,10 +24,9 @@ ROW = "results/ci/spectra/empirical_ntk/digits/relu.parquet"
 
 
 def test_what_means_the_same_reruns_nothing(rerun):
-    now = time.time()
-    for number, path in enumerate(sorted(rerun.folder.rglob("*"))):
-        if ".snakemake" not in path.parts and path.is_file():
-            os.utime(path, (now + number % 7, now + number % 7))
+    files = [path for path in rerun.files("**/*") if ".snakemake" not in path.parts]
+    for number, path in enumerate(files):
+        os.utime(path, 2 * (time.time() + number % 7,))
     for file in ("kernels/empirical", "plotting/theme", "networks/activations", "tables/__init__"):
         rerun.edit(f"src/ntk_conditioning/{file}.py", '"""', '"""A word more. ')
     rerun.edit("scripts/compute_spectrum.py", "import torch", "# a remark\nimport torch")
@@ -120,14 +119,13 @@ def test_after_ctrl_c_make_ends_in_one_line(rerun):
 def test_one_figure_can_be_rerun_alone_and_its_config_again(rerun):
     rerun.edit("notebooks/liu2023relu/fig4_g.rst", "**The angle", "**The very angle")
     (rerun.folder / "results/ci/figures/liu2023relu/fig4_g.pdf").unlink()
-    both = rerun.plan("liu2023relu_fig4", "liu2023relu_fig2", *CI)
-    assert both == Counter(render_figure=1, liu2023relu_fig4=1)
+    planned = rerun.plan("liu2023relu_fig4", "liu2023relu_fig2", *CI)
+    assert planned == Counter(render_figure=1, liu2023relu_fig4=1)
     (rerun.folder / "results/ci/record/config.yaml").rename(rerun.folder / "again.yaml")
     # the recorded config asks for the same run, in which a figure is missing; its caption is
     # only in the report, and nothing depends on where files are
-    places = (f"mirror={rerun.folder}", "data_dir=elsewhere")
-    planned = rerun.plan("--configfile", "again.yaml", "--config", *places)
-    assert planned == Counter(render_figure=1)
+    places = ("--config", f"mirror={rerun.folder}", "data_dir=elsewhere")
+    assert rerun.plan("--configfile", "again.yaml", *places) == Counter(render_figure=1)
 
 
 def test_paper_figures_are_collected_on_demand(rerun):
