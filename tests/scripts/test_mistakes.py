@@ -1,14 +1,16 @@
-"""Mistakes in the arguments of programs that need no data for it, and what all programs share."""
+"""Mistakes in arguments and papers that need no data, and what all programs share."""
 
 from pathlib import Path
 
 import advise_dataset
 import aggregate_table
+import check_claims
 import measure_activations
 import measure_precision
 import pytest
 import threadpoolctl
 import torch
+import yaml
 
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.threads import limit_threads
@@ -40,6 +42,38 @@ def test_a_mistake_is_one_line(program, arguments, problem, refusal):
         Path(f"{row}.csv").write_text(f"a,b\n1,{row}\n")
     words = arguments.split() + ([] if "output=" in arguments else [OUTPUT])
     assert problem in refusal(program, words)
+
+
+CLAIM = {"name": "a", "place": "Theorem 1", "kind": "theory", "statement": "Something."}
+CLAIM |= {"table": "claim_experiments", "quantity": "value", "comparison": "<", "target": 1}
+UNKNOWN = {"formula": {"printed": r"\foo", "corrected": "x"}}
+UNBALANCED = {"formula": {"printed": "x^{2}}{", "corrected": "x"}}
+#: Changes of a claim, or of several, and the message.
+CLAIMS = [
+    ([{"kind": "guess"}], "liu2023relu.yaml: claims[0].kind: 'guess' is not one of"),
+    ([{"colour": "red"}], "unknown key 'claims[0].colour'; known: comparison"),
+    ([{"quantity": "valeu"}], "claim a: quantity: there is no column 'valeu' in claim_exp"),
+    ([{"table": "angels"}], "liu2023relu.yaml: no run has the table angels of the claim a"),
+    ([{"where": ["at <"]}], "claim a: where: 'at <': invalid syntax"),
+    ([{}, {}], "liu2023relu.yaml: claims named twice: a"),
+    ([{"paper_size": "width +"}], "claim a: paper_size: 'width +': invalid syntax"),
+    ([UNKNOWN], r"claim a: formula.printed: '\\foo': \foo is not known"),
+    ([UNBALANCED], "is no formula: NoAvailableTokensError"),
+    ([{}], "claim_experiments.parquet: not a readable Parquet file"),
+]
+
+
+@pytest.mark.parametrize(("changes", "problem"), CLAIMS)
+def test_a_mistake_in_a_paper_or_a_damaged_table_is_one_line(changes, problem, refusal):
+    table, paper = Path("claim_experiments.parquet"), Path("liu2023relu.yaml")
+    write(table, "claim_experiments", {"paper": "liu2023relu"})
+    if changes == [{}]:
+        table.write_bytes(table.read_bytes()[:-100])
+    content = {"title": "t", "citation": "c", "claims": [CLAIM | change for change in changes]}
+    paper.write_text(yaml.safe_dump(content), encoding="utf-8")
+    outputs = ["--output=claims.parquet", "--markdown=c.md", "--html=c.html", "--findings=c.rst"]
+    words = [f"--papers={paper}", f"--tables={table}", "--run=small", *outputs]
+    assert problem in refusal(check_claims, words)
 
 
 def test_errors_of_the_user_are_a_line_and_defects_keep_their_traceback(capsys):
