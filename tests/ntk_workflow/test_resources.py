@@ -26,13 +26,6 @@ def row(rule: str, activation: str, samples: Samples, **config: Any) -> Size:
     return getattr(resources, rule)(w, GRID | config, samples)
 
 
-def training(model: str, depth: int, samples: Samples, **values: Any) -> Size:
-    defaults = PLAN.config["training"]["deep_fc"] | {"epochs": 1, "samples": "all"}
-    config = {"models": {}, "training": {"one": defaults | values}}
-    w = SimpleNamespace(model=model, depth=str(depth), experiment="one", dataset="any", per_seed="")
-    return resources.train_network(w, config, samples)
-
-
 # Of MNIST, each by itself: activation, depth, seeds; peak memory in MB, seconds of a core.
 MEASURED = [
     ("compute_spectrum", "relu", 10, 5, 812, 146),
@@ -64,7 +57,10 @@ TRAININGS = [
 @pytest.mark.parametrize(("model", "n", "depth", "width", "values", "seconds"), TRAININGS)
 def test_trainings_take_what_they_were_measured_to(model, n, depth, width, values, seconds):
     samples = Samples(n, 64 if model == "mlp" else 3072, (32, 32, 3), classes=10)
-    size = training(model, depth, samples, width=width, seeds=[1], learning_rates=[0.1], **values)
+    one = PLAN.config["training"]["deep_fc"] | {"epochs": 1, "samples": "all", "width": width}
+    one |= {"seeds": [1], "learning_rates": [0.1]} | values
+    w = SimpleNamespace(model=model, depth=str(depth), experiment="one", dataset="any", per_seed="")
+    size = resources.train_network(w, {"models": {}, "training": {"one": one}}, samples)
     within = 2 if model == "mlp" else 4
     assert 1 / within < size.seconds / seconds < within
 

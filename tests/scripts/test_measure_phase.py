@@ -11,7 +11,6 @@ import pytest
 from ntk_conditioning import tables
 from ntk_conditioning.data.prepared import PreparedSamples, save_prepared
 from ntk_conditioning.theory.sphere import draw
-from ntk_conditioning.threads import limit_threads
 from tests.support.trainings import to_words
 
 OUTPUT = Path("rows.parquet")
@@ -19,7 +18,6 @@ OUTPUT = Path("rows.parquet")
 
 @pytest.mark.parametrize("shape", ["uniform", "equicorrelated", "two_clusters", "power_law"])
 def test_places_are_measured_beside_the_laws(shape):
-    limit_threads(1)
     given = {shape: 0 if shape == "uniform" else 0.5, "activation": "relu"}
     given |= {"samples": (8, 96), "samples_per_dimension": (0.5, 4), "depths": (4, 1)}
     given |= {"seeds": (1, 32), "output": OUTPUT}
@@ -41,7 +39,6 @@ def test_places_are_measured_beside_the_laws(shape):
 
 
 def test_data_are_placed_by_their_mean_and_covariance():
-    limit_threads(1)
     x = 3 * draw("equicorrelated", 0.5, np.random.default_rng(0), n=400, d=31).samples
     save_prepared(Path("mine.npz"), PreparedSamples("mine", x, None))
     given = {"data": "mine.npz", "dataset": "mine", "activation": ("relu", "tanh")}

@@ -9,7 +9,6 @@ import pytest
 import train_network
 
 from ntk_conditioning import tables
-from ntk_conditioning.threads import limit_threads
 from ntk_conditioning.training.prediction import parted, times
 from tests.support.sources import write_prepared
 from tests.support.trainings import training_words
@@ -30,7 +29,6 @@ def test_wide_networks_are_predicted_and_compared_with_their_curves(
     for depth, output in enumerate(curves, 1):
         train_network.main(training_words(usual | {"depth": depth, "output": output}))
     given = usual | {"training": curves, "output": Path("predicted.parquet")}
-    limit_threads(1)
     assert predict_training.main(training_words(given)) == 0
     rows = tables.read(given["output"], "predictions").to_pylist()
     single = given | {"dtype": "float32", "output": Path("single.parquet")}

@@ -24,11 +24,6 @@ CONFIGS = ["config.yaml", *(f"config/{path.name}" for path in (ROOT / "config").
 SMALL = ("samples=60", "kernel_size=20", "blocks=1", "width=8", "depths=[1,2]", "seeds=[1]")
 
 
-@pytest.fixture(scope="module")
-def pristine(tmp_path_factory) -> Clone:
-    return Clone(tmp_path_factory.mktemp("pristine") / "clone")
-
-
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_config_has_no_mistake_and_what_its_figures_need(config):
     papers = {"papers": [path.stem for path in ROOT.glob("papers/*.yaml")]}
@@ -40,9 +35,9 @@ def test_every_config_has_no_mistake_and_what_its_figures_need(config):
         figures.inputs(run, figure)
 
 
-def test_the_config_for_laptops_has_a_plan(pristine):
+def test_the_config_for_laptops_has_a_plan(clone):
     """Others are planned by other tests."""
-    text = pristine.run("-n", "--configfile", "config/laptop.yaml")
+    text = clone.run("-n", "--configfile", "config/laptop.yaml")
     assert "are ignored" not in text  # as Snakemake warns of what is no wildcard
     planned = job_counts(text)
     assert planned["compute_spectrum"] > 0
@@ -50,16 +45,15 @@ def test_the_config_for_laptops_has_a_plan(pristine):
     assert planned["render_figure"] == len(run.config["figures"])
 
 
-def test_all_mistakes_are_told_at_once_before_any_job(pristine, tmp_path):
-    mine = tmp_path / "mine.yaml"
-    mine.write_text("depths: [1, x]\n")
-    wrong = ("--configfile", str(mine), "--config", "widht=5", "dtype=half")
-    text = pristine.run(*wrong, fails=True)
+def test_all_mistakes_are_told_at_once_before_any_job(clone):
+    (clone.folder / "mine.yaml").write_text("depths: [1, x]\n")
+    wrong = ("--configfile", "mine.yaml", "--config", "widht=5", "dtype=half")
+    text = clone.run(*wrong, fails=True)
     assert "\ndepths[1]: 'x' is not of type 'integer'\n" in text
     assert "\nunknown key 'widht'; did you mean 'width'?\n" in text
     assert "\ndtype: 'half' is not one of ['float64', 'float32']\n" in text
     assert "Traceback" not in text
-    assert not (pristine.folder / "results").exists()
+    assert not (clone.folder / "results").exists()
 
 
 def test_all_figures_and_tables_are_there_and_readable(finished):
