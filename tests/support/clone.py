@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -36,17 +37,18 @@ class Clone:
         """Return a copy of it with what has been run in it; times are kept."""
         return Clone(shutil.copytree(self.folder, folder, symlinks=True))
 
-    def environment(self) -> dict[str, str]:
+    def where(self) -> dict[str, Any]:
+        """Return where a command is run, as options of `subprocess`."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         # by those of `make test`, a test's own make would say which folder it enters
         unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
-        return {k: v for k, v in os.environ.items() if k not in unset} | {"PATH": path}
+        environment = {k: v for k, v in os.environ.items() if k not in unset} | {"PATH": path}
+        return {"cwd": self.folder, "env": environment, "stdin": subprocess.DEVNULL}
 
     def run(self, *arguments: str, fails: bool = False) -> str:
         """Return what Snakemake says; the test fails if it fails and should not, or the reverse."""
         command = [sys.executable, "-m", "snakemake", *arguments]
-        where = {"cwd": self.folder, "env": self.environment(), "stdin": subprocess.DEVNULL}
-        done = subprocess.run(command, capture_output=True, text=True, **where)
+        done = subprocess.run(command, capture_output=True, text=True, **self.where())
         if bool(done.returncode) != fails:
             output = f"{done.stdout[-6000:]}\n{done.stderr[-9000:]}"
             pytest.fail(f"snakemake {' '.join(arguments)}\n{output}")
@@ -55,17 +57,10 @@ class Clone:
     def start(self, log: Path, *command: str) -> subprocess.Popen[bytes]:
         """Start a command beside the test, in a session of its own; Ctrl-C reaches it."""
         with log.open("wb") as out:
-            return subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=self.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                # a shell lets what it starts in the background ignore Ctrl-C
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            )
+            session = {"stdout": out, "stderr": subprocess.STDOUT, "start_new_session": True}
+            # a shell lets what it starts in the background ignore Ctrl-C
+            session["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+            return subprocess.Popen(command, **self.where(), **session)
 
     def plan(self, *arguments: str) -> Counter[str]:
         """Return how often each rule would run."""

@@ -123,9 +123,8 @@ def test_make_takes_files_with_strange_names(clone):
         (["advice", "DATA=dä ta/it's ñ.csv"], {"dä ta/it's ñ.csv", "it's ñ"}),
     ):
         command = ["make", "--dry-run", "--assume-old=.venv/.installed", *words]
-        options = {"cwd": clone.folder, "env": clone.environment(), "encoding": "utf-8"}
-        done = subprocess.run(command, capture_output=True, check=True, **options)
-        assert expected <= {*shlex.split(done.stdout)}
+        text = subprocess.check_output(command, encoding="utf-8", **clone.where())
+        assert expected <= {*shlex.split(text)}
 
 
 DEPLOYED = """
