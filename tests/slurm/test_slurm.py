@@ -41,19 +41,14 @@ main()
 """
 
 
-class Submission:
-    """Snakemake that submits jobs, as a process beside the test."""
+def submit(site: Clone, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start Snakemake that submits jobs, beside the test."""
+    command = [sys.executable, "-c", SNAKEMAKE, "--profile", "slurm", *arguments]
+    return site.start(site.folder / "submission.log", *command)
 
-    def __init__(self, site: Clone, *arguments: str) -> None:
-        self.log = site.folder / "submission.log"
-        snakemake = [sys.executable, "-c", SNAKEMAKE, "--profile", "slurm"]
-        self.process = site.start(self.log, *snakemake, *arguments)
 
-    def text(self) -> str:
-        return self.log.read_text(errors="replace")
-
-    def require_success(self) -> None:
-        assert self.process.wait(timeout=600) == 0, self.text()[-9000:]
+def said(site: Clone) -> str:
+    return (site.folder / "submission.log").read_text(errors="replace")[-9000:]
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +87,13 @@ def jobs(*, word: str = "", fields: str = "JobID,State") -> list[list[str]]:
 def test_a_figure_comes_through_slurm_though_it_is_interrupted(site, request):
     target = ("liu2023relu_fig3", *CI)
     before = len(jobs(word="billing", fields="Comment,AllocTRES"))
-    first = Submission(site, *target)
-    wait_until(lambda: "Finished jobid" in first.text(), "a finished job", seconds=600)
+    first = submit(site, *target)
+    wait_until(lambda: "Finished jobid" in said(site), "a finished job", seconds=600)
     done = {path: path.stat().st_mtime_ns for path in site.files("results/ci/datasets/**/*")}
-    first.process.send_signal(signal.SIGINT)  # Ctrl-C
-    assert first.process.wait(timeout=600) != 0
+    first.send_signal(signal.SIGINT)  # Ctrl-C
+    assert first.wait(timeout=600) != 0
     wait_until(lambda: not command("squeue -h"), "an empty queue")
-    Submission(site, *target).require_success()
+    assert submit(site, *target).wait(timeout=600) == 0, said(site)
 
     other = request.getfixturevalue("finished").folder
     made = [*site.files("results/ci/figures/**/*.png"), *site.files("results/ci/tables/**/*")]
@@ -134,12 +129,12 @@ def stopped_training() -> str | None:
 def test_a_job_that_runs_out_of_memory_and_of_time_gets_more_and_goes_on(site):
     # too little for torch, and enough when it is tried again
     little = ("--set-resources", "train_network:mem_mb=400 * attempt ** 2")
-    submission = Submission(site, TRAINING, *CI, *little, "--config", LONG)
+    submission = submit(site, TRAINING, *CI, *little, "--config", LONG)
     while (job := stopped_training()) is None:
-        assert submission.process.poll() is None, submission.text()[-9000:]
+        assert submission.poll() is None, said(site)
         time.sleep(0.1)
     command(f"scontrol update JobId={job} EndTime=now+1second")
-    submission.require_success()
+    assert submission.wait(timeout=600) == 0, said(site)
     tried = jobs(word="train_network", fields="Comment,State,ReqMem,TimelimitRaw")[-3:]
     _, states, memory, minutes = zip(*tried, strict=True)
     assert states[0] in ("OUT_OF_MEMORY", "FAILED")

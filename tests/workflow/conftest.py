@@ -9,7 +9,6 @@ import pytest
 from filelock import FileLock
 
 from ntk_workflow.config import read_yaml
-from tests.support.browser import Browser, browser
 from tests.support.clone import ROOT, Clone
 
 #: The smallest run that uses every rule, with a few of its figures.
@@ -47,12 +46,3 @@ def rerun(finished: Clone, tmp_path: Path) -> Iterator[Clone]:
     """A copy of the finished clone that a test may change."""
     yield finished.copy(tmp_path / "clone")
     shutil.rmtree(tmp_path / "clone")
-
-
-@pytest.fixture
-def window(tmp_path: Path) -> Iterator[Browser]:
-    """A browser that has asked nobody for anything, and reported no error, when the test ends."""
-    with browser(tmp_path / "profile") as found:
-        yield found
-        assert found.console_errors() == []
-        assert found.remote_requests() == []
