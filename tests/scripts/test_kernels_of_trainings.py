@@ -1,9 +1,10 @@
-"""Kernels of trainings: those of the very networks and samples, and their critical rates."""
+"""Kernels of trainings: those of the very networks and samples, their rates and predictions."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import predict_training
 import pytest
 import torch
 import train_network
@@ -16,6 +17,7 @@ from ntk_conditioning.networks.mlp import init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import conditioning
 from ntk_conditioning.training.descent import rounded_down
+from ntk_conditioning.training.prediction import parted, times
 from ntk_workflow.trainings import networks
 from ntk_workflow.trainings.networks import initial_network
 from tests.support.sources import write_prepared
@@ -104,3 +106,34 @@ def test_rates_are_multiples_of_every_seeds_own_critical_rate_or_of_the_smallest
         assert kernel(**relative, seeds=(seed,), **others) == [row]
         of_seed = [each for each in every if each["seed"] == seed]
         assert tables.read(CURVES, "training").to_pylist() == of_seed
+
+
+@pytest.mark.parametrize("method", ["eigenvectors", "flow"])
+@pytest.mark.parametrize("model", [{}, {"model": "residual_mlp"}], ids=["mlp", "modules"])
+def test_wide_networks_are_predicted_and_compared_with_their_curves(method, model):
+    write_prepared(TRAIN)
+    usual = {"data": TRAIN, "experiment": "gd", "dataset": "tiny"}
+    usual |= {"activation": "tanh", "width": 512, "seeds": (1, 5), "epochs": 6}
+    usual |= {"dtype": "float64", "learning_rates": (0.01, 0.02)} | model
+    if method == "eigenvectors":
+        usual |= {"loss": "square", "outputs": "scalar", "batch_size": "all"}
+    curves = tuple(Path(f"depth-{depth}.parquet") for depth in (1, 2))
+    for depth, output in enumerate(curves, 1):
+        train_network.main(training_words(usual | {"depth": depth, "output": output}))
+    given = usual | {"training": curves, "output": Path("predicted.parquet")}
+    assert predict_training.main(training_words(given)) == 0
+    rows = tables.read(given["output"], "predictions").to_pylist()
+    single = given | {"dtype": "float32", "output": Path("single.parquet")}
+    assert predict_training.main(training_words(single)) == 0
+    # whatever the training's precision is, a prediction has the digits of float64
+    assert single["output"].read_bytes() == given["output"].read_bytes()
+    assert len(rows) == 8
+    for row in rows:
+        assert row["method"] == method
+        real, predicted = row["train_loss"], row["predicted_loss"]
+        np.testing.assert_allclose(predicted, real, rtol=0.1)  # 1/sqrt(width) is 0.04
+        assert row["epochs_to_half"] == times(row["epochs"], real)["epochs_to_half"]
+        assert row["parted_epoch"] == parted(row["epochs"], real, predicted)
+        assert row["label_energy"][-1] == pytest.approx(1)
+        assert 0 <= row["alignment"] <= 1
+        assert 1 <= row["effective_kappa"] <= row["kappa"] * (1 + 1e-9)  # two solvers
