@@ -1,5 +1,3 @@
-"""The benchmarks at tiny sizes: what they write, and what they refuse to compare."""
-
 import importlib
 import json
 from functools import partial

@@ -1,5 +1,3 @@
-"""What the documents say of files, rules, commands and examples is so."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Every notebook is committed clean, and draws its figure of a small run and of a poor one."""
-
 import ast
 import json
 import re

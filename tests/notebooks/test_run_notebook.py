@@ -1,5 +1,3 @@
-"""The program runs toy notebooks: what it keeps, what it refuses, and what it says."""
-
 import os
 import sys
 from pathlib import Path

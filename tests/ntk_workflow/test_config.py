@@ -1,5 +1,3 @@
-"""Every mistake in a config or a catalogue is one line with file, key and remedy."""
-
 import json
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A job uses no more cores and memory than it was given, never shares a GPU, and says how far."""
-
 import math
 import os
 import re

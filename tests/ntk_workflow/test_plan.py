@@ -1,5 +1,3 @@
-"""What one asks for is checked and planned, and nothing else stands in the way."""
-
 import re
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""What jobs need, against measured times and memory, and what they ask for."""
-
 from types import SimpleNamespace
 from typing import Any
 

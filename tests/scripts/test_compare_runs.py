@@ -1,5 +1,3 @@
-"""Runs are compared as folders and as bundles, and the page says where they differ."""
-
 import json
 import re
 import shutil

@@ -1,5 +1,3 @@
-"""Whatever a server does, the right file comes into place or one line says why it does not."""
-
 import hashlib
 import itertools
 import json

@@ -1,5 +1,3 @@
-"""The study of other architectures: what its rows are."""
-
 from pathlib import Path
 
 import measure_architectures

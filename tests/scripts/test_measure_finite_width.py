@@ -1,5 +1,3 @@
-"""Random networks of finite width: what is measured and fitted."""
-
 from itertools import product
 from pathlib import Path
 

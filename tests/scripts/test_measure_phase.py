@@ -1,5 +1,3 @@
-"""The map of conditioning: the programs write what is measured beside what the laws expect."""
-
 from pathlib import Path
 
 import evaluate_laws

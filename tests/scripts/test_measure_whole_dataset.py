@@ -1,5 +1,3 @@
-"""Condition numbers of more and more samples: products bound what the exact kernel has."""
-
 from pathlib import Path
 
 import measure_whole_dataset

@@ -1,5 +1,3 @@
-"""The programs that compute rows: one file however it came about, mistakes in one line."""
-
 import re
 from importlib import metadata
 from pathlib import Path

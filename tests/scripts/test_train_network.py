@@ -1,5 +1,3 @@
-"""Training as a program: its table, mistakes in one line, and no trace of having been stopped."""
-
 import itertools
 import signal
 from functools import partial

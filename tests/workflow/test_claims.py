@@ -1,5 +1,3 @@
-"""The claims of a finished run, and mistakes in papers' files before anything runs."""
-
 import pytest
 
 from tests.support.claim_mutants import survivors

@@ -1,5 +1,3 @@
-"""Reruns are exact: what a change can affect runs again, and nothing else does."""
-
 import json
 import os
 import re

@@ -1,5 +1,3 @@
-"""Verdicts on claims: comparisons, joins, conditions, what cannot be decided, and mistakes."""
-
 import html
 import math
 from dataclasses import asdict, replace

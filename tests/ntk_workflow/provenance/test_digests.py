@@ -1,5 +1,3 @@
-"""The code digest changes with meaning and with nothing else."""
-
 import hashlib
 import json
 import os
