@@ -2,6 +2,7 @@ import re
 import subprocess
 import sys
 from dataclasses import MISSING, asdict, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,8 @@ def run_with(**experiment: Any) -> Run:
 
 BENT = """
 from ntk_conditioning.networks.activations import Activation, register
-register(Activation(
-    "bent_tanh",
-    lambda z: z.tanh() + (z - 0.7).clamp(min=0),
-    lambda z: 1 - z.tanh() ** 2 + (z > 0.7).to(z),
-    kinks=(0.7,),
-))
+value, slope = lambda z: z.tanh() + (z - 0.7).clamp(min=0), lambda z: 1 - z.tanh() ** 2 + (z > 0.7)
+register(Activation("bent_tanh", value, slope, kinks=(0.7,)))
 """
 
 
@@ -74,18 +71,13 @@ def test_null_switches_a_study_off():
 
 
 def test_a_figure_needs_its_own_experiments_alone():
-    def needed(**experiments: Any) -> list[str]:
-        paths = figures.inputs(
-            run_of({"training": experiments}), "liu2023relu/fig3_training_curves"
-        )
-        return [path.removeprefix("results/demo/tables/") for path in paths]
-
-    training, rates = (
-        [f"{table}/{name}.parquet" for name in ("fig3", "fig3_code")]
-        for table in ("training", "learning_rates")
-    )
-    assert needed() == training + rates
-    assert needed(fig3_code=None, fig3_mine=MINE)[:2] == [training[0], "training/fig3_mine.parquet"]
+    figure, folder = "liu2023relu/fig3_training_curves", "results/demo/tables"
+    tables = product(("training", "learning_rates"), ("fig3", "fig3_code"))
+    files = [f"{folder}/{table}/{name}.parquet" for table, name in tables]
+    assert figures.inputs(run_of({}), figure) == files
+    run = run_of({"training": {"fig3_code": None, "fig3_mine": MINE}})
+    curves = [path for path in figures.inputs(run, figure) if "/training/" in path]
+    assert curves == [files[0], f"{folder}/training/fig3_mine.parquet"]
 
 
 @pytest.mark.parametrize("unit", ["critical", "smallest_critical"])

@@ -11,12 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from selenium import webdriver
-from selenium.common import (
-    ElementClickInterceptedException,
-    StaleElementReferenceException,
-    TimeoutException,
-)
+from selenium import common, webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -61,10 +56,10 @@ class Browser(webdriver.Chrome):
         return self._wait(lambda _: self.execute_script(f"return {script}"), script)
 
     def _wait(self, method, missing: str):
-        moving = ElementClickInterceptedException, StaleElementReferenceException
+        moving = common.ElementClickInterceptedException, common.StaleElementReferenceException
         try:
             return WebDriverWait(self, 10, ignored_exceptions=moving).until(method)
-        except TimeoutException as error:
+        except common.TimeoutException as error:
             seen = self.execute_script("return document.body.innerText")[:1000]
             raise AssertionError(f"not there: {missing}; the page says: {seen}") from error
 

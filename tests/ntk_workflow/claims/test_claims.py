@@ -8,17 +8,8 @@ import pandas as pd
 import pytest
 
 from ntk_conditioning.errors import UserError
-from ntk_workflow.claims.checking import (
-    FAILS,
-    HOLDS,
-    NOT_TESTED,
-    OTHER_SIZE,
-    UNDECIDED,
-    UNDER_A_CONDITION,
-    Finding,
-    check,
-    evaluate,
-)
+from ntk_workflow.claims import checking
+from ntk_workflow.claims.checking import FAILS, HOLDS, UNDECIDED, Finding, check, evaluate
 from ntk_workflow.claims.pages import described, page
 from ntk_workflow.claims.papers import Claim, Condition, Join, Paper, columns, load
 
@@ -134,14 +125,11 @@ def test_blocks_of_a_network_are_no_other_networks():
 
 
 def test_a_row_stands_beside_the_previous_one_and_a_condition_may_save_a_claim():
-    finding = checked(
-        TABLE.sample(frac=1, random_state=0),
-        quantity="kappa / before_kappa",
-        target="1",
-        joins=[Join("before", ["activation", "at"], previous="depth")],
-        conditions=[Condition("at == 5", "never"), Condition("at == 1", "for 1")],
-    )
-    assert (finding.verdict, finding.condition) == (UNDER_A_CONDITION, "for 1")
+    steps = {"quantity": "kappa / before_kappa", "target": "1"}
+    steps["joins"] = [Join("before", ["activation", "at"], previous="depth")]
+    steps["conditions"] = [Condition("at == 5", "never"), Condition("at == 1", "for 1")]
+    finding = checked(TABLE.sample(frac=1, random_state=0), **steps)
+    assert (finding.verdict, finding.condition) == (checking.UNDER_A_CONDITION, "for 1")
     assert (finding.cases, finding.holding, finding.condition_cases) == (2, 1, 1)
     assert finding.measured == pytest.approx(7 / 6)
 
@@ -154,7 +142,7 @@ def on(target: str, where: str, derived: str | None = None) -> dict:
 RATIO = {"quantity": "kappa / linear_kappa", "target": "1", "joins": [LINEAR]}
 WHOLE = {"measured": 7, "low": 3, "high": 7, "median": 5.5, "worst": "depth 2, at 32"}
 WHOLE |= {"verdict": HOLDS, "cases": 4, "holding": 4, "undecided": 0, "networks": 0}
-UNTESTED = {"verdict": NOT_TESTED, "measured": None}
+UNTESTED = {"verdict": checking.NOT_TESTED, "measured": None}
 LARGEST = "kappa == kappa.max()"
 INFINITE = {"unresolved": ["kappa"]}
 BESIDE = (*RELU, "linear_kappa > 10", "depth == 1")
@@ -181,14 +169,14 @@ CASES = [
     ({"where": ("at == 1", LARGEST), "target": "11"}, {"cases": 2}),  # the two linear ones
     ({"where": (LARGEST, "at == 1")}, {"cases": 0}),
     # a condition is met by half of the cases, or is exact
-    (on("6", "kappa < 6"), {"verdict": UNDER_A_CONDITION, "condition": "there"}),
+    (on("6", "kappa < 6"), {"verdict": checking.UNDER_A_CONDITION, "condition": "there"}),
     ({"target": "6", "conditions": FEW_AND_HALF}, {"condition": "half", "condition_cases": 2}),
     (on("4", "kappa < 4"), {"verdict": FAILS}),
-    (on("4", "kappa < 4", "Theorem 1"), {"verdict": UNDER_A_CONDITION}),
+    (on("4", "kappa < 4", "Theorem 1"), {"verdict": checking.UNDER_A_CONDITION}),
     (on("6", "kappa < 4", "Theorem 1"), {"verdict": FAILS}),  # it holds for 5, too
     # cases of the paper's size decide
-    (LARGE, {"verdict": OTHER_SIZE, "at_this_size": HOLDS, "cases": 4}),
-    (LARGE | {"target": "5"}, {"verdict": OTHER_SIZE, "at_this_size": FAILS}),
+    (LARGE, {"verdict": checking.OTHER_SIZE, "at_this_size": HOLDS, "cases": 4}),
+    (LARGE | {"target": "5"}, {"verdict": checking.OTHER_SIZE, "at_this_size": FAILS}),
     (SMALL, {"verdict": HOLDS, "at_this_size": None, "cases": 2}),
     ({"where": ("activation == 'gelu'",)}, UNTESTED),
     ({"table": "other"}, UNTESTED),
