@@ -9,19 +9,10 @@ import pytest
 import torch
 
 from benchmarks import __main__ as program
-from benchmarks import (
-    block,
-    conditioning,
-    gpu,
-    gpu_training,
-    loops,
-    memory,
-    modules,
-    report,
-    training,
-    workers,
-)
+from benchmarks import block, conditioning, gpu, gpu_training, loops, modules, training, workers
+from benchmarks.memory import peak
 from benchmarks.problem import DifferentResultError, Problem
+from benchmarks.report import HERE
 from benchmarks.settings import Settings
 from ntk_conditioning.kernels.empirical import ntk
 
@@ -101,13 +92,13 @@ def test_a_quick_run_writes_numbers_and_section(name: str, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("name", program.NAMES)
 def test_committed_sections_are_those_of_the_committed_results(name: str):
-    result = json.loads((report.HERE / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    result = json.loads((HERE / "results" / f"{name}.json").read_text(encoding="utf-8"))
     module = importlib.import_module(f"benchmarks.{name}")
-    assert section_of(report.HERE, name).strip() == module.markdown(result).strip()
+    assert section_of(HERE, name).strip() == module.markdown(result).strip()
 
 
 def test_memory_of_a_call_is_measured_in_a_process_of_its_own():
-    measured = memory.peak(partial, np.ones, 20_000_000, threads=1)  # of 8 bytes each
+    measured = peak(partial, np.ones, 20_000_000, threads=1)  # of 8 bytes each
     assert measured is None or 150e6 < measured.growth < 200e6
 
 

@@ -177,11 +177,8 @@ def poor(finished, tmp_path_factory) -> tuple[Path, dict[str, Any]]:  # noqa: F8
     return folder, config
 
 
-POOR = [name for name, spec in FIGURES.items() if spec["tables"]]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("figure", POOR)
+@pytest.mark.parametrize("figure", [name for name, spec in FIGURES.items() if spec["tables"]])
 def test_a_notebook_draws_its_figure_of_a_poor_run(figure, poor, draw, monkeypatch):
     monkeypatch.chdir(ROOT)
     (folder, config), spec = poor, FIGURES[figure]

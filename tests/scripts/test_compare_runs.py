@@ -10,7 +10,8 @@ import pytest
 from ntk_workflow.bundle import archive
 from tests.support.rows import write as write_table
 
-VERDICTS = {"theorem_1": ("holds", 1.5), "theorem_2": ("fails", None)}
+HOLDS = {"verdict": "holds", "measured": 1.5}
+VERDICTS = {"theorem_1": HOLDS, "theorem_2": {"verdict": "fails"}}
 CONFIG = {"run": "tiny", "balanced": 1, "training": {"fig3": {"epochs": 5}}}
 VERSIONS = {"ntk-conditioning": {"version": "0.1.0", "code": "aa"}, "libraries": {"numpy": "2.4.6"}}
 
@@ -18,10 +19,7 @@ VERSIONS = {"ntk-conditioning": {"version": "0.1.0", "code": "aa"}, "libraries":
 def run(name: str, *, verdicts=VERDICTS, sha256="0", config=CONFIG, versions=VERSIONS) -> Path:
     """Write a run and return its folder."""
     folder = Path(name)
-    rows = (
-        {"paper": "liu2023relu", "claim": claim, "verdict": verdict, "measured": measured}
-        for claim, (verdict, measured) in verdicts.items()
-    )
+    rows = [{"paper": "liu2023relu", "claim": claim} | found for claim, found in verdicts.items()]
     write_table(folder / "tables/claims.parquet", "claims", *rows)
     write_table(folder / "tables/datasets.parquet", "datasets", {"dataset": "a", "sha256": sha256})
     (folder / "record").mkdir()
@@ -60,14 +58,13 @@ def test_a_run_equals_its_copy_in_any_form(compared):
 
 
 def test_every_part_that_differs_is_named(compared):
-    b = run(
-        "b",
-        verdicts={"theorem_1": ("holds under a condition", 1.2), "theorem_3": ("holds", 1.0)},
-        sha256="1",
-        config=CONFIG | {"balanced": True, "training": {"fig3": {"epochs": 7}}, "new": "a | b"},
-        versions={"ntk-conditioning": {"version": "0.1.0", "code": "bb"}, "libraries": {}},
-    )
-    status, page, comparison = compared(run("a"), bundle(b))
+    other = {"theorem_1": {"verdict": "holds under a condition", "measured": 1.2}}
+    given = {"verdicts": other | {"theorem_3": HOLDS}, "sha256": "1"}
+    given["config"] = CONFIG | {"balanced": True, "training": {"fig3": {"epochs": 7}}}
+    given["config"] |= {"new": "a | b"}
+    given["versions"] = VERSIONS | {"ntk-conditioning": {"version": "0.1.0", "code": "bb"}}
+    given["versions"] |= {"libraries": {}}
+    status, page, comparison = compared(run("a"), bundle(run("b", **given)))
     assert status == 1
     assert comparison["config"] == [
         {"name": "balanced", "a": 1, "b": True},
@@ -89,8 +86,8 @@ def test_every_part_that_differs_is_named(compared):
 
 
 def test_missing_numbers_and_those_that_print_alike(compared):
-    a, b = run("a"), run("b", verdicts={"theorem_1": ("holds", None)})
-    c = run("c", verdicts=VERDICTS | {"theorem_1": ("holds", 1.5 + 2**-52)})
+    a, b = run("a"), run("b", verdicts={"theorem_1": {"verdict": "holds"}})
+    c = run("c", verdicts=VERDICTS | {"theorem_1": HOLDS | {"measured": 1.5 + 2**-52}})
     assert "liu2023relu, theorem_1: 1.5 → missing" in compared(a, b)[1]
     assert "1.5 → 1.5000000000000002" in compared(a, c)[1]
     assert compared(a, c, "--tolerance", "1e-9")[0] == 0
