@@ -131,33 +131,28 @@ def test_a_mistake_in_an_activation_of_ones_own_is_one_line(tmp_path, text, prob
         assert rows.rows(run, "spectra")
 
 
-@pytest.fixture
-def own_dataset(tmp_path):
-    """Return a function that writes a catalogue with ``mine``, for an overlay that uses it."""
-
-    def overlay(**entry: object) -> dict:
-        mine = {"mine": {"title": "Mine", "scaling": "none"} | entry}
-        (tmp_path / "mine.yaml").write_text(json.dumps(mine))
-        catalogues = [*BASE["catalogues"], str(tmp_path / "mine.yaml")]
-        return {"catalogues": catalogues, "datasets": ["mine"], "kernel_size": 2, "overrides": {}}
-
-    return overlay
+def own_dataset(folder: Path, **entry: object) -> dict:
+    """Write a catalogue with ``mine``, and return an overlay that uses it."""
+    file, mine = folder / "mine.yaml", {"mine": {"title": "Mine", "scaling": "none"} | entry}
+    file.write_text(json.dumps(mine))
+    catalogues = [*BASE["catalogues"], str(file)]
+    return {"catalogues": catalogues, "datasets": ["mine"], "kernel_size": 2, "overrides": {}}
 
 
 @pytest.mark.parametrize("key", ["path", "options.alignments"])
-def test_a_path_that_is_not_there_is_found_before_any_job(tmp_path, own_dataset, key):
+def test_a_path_that_is_not_there_is_found_before_any_job(tmp_path, key):
     places = {"path": str(tmp_path), "options.alignments": str(tmp_path), key: "no/such/place"}
     path, alignments = places.values()
     options = {"subset": "dev", "labels": "phone", "alignments": alignments}
-    (line,) = lines(own_dataset(reader="librispeech", path=path, options=options))
+    (line,) = lines(own_dataset(tmp_path, reader="librispeech", path=path, options=options))
     assert line.startswith(f"catalogue: mine.{key}: no/such/place does not exist; give a path")
 
 
-def test_a_file_of_ones_own_is_read_before_any_job(tmp_path, own_dataset):
+def test_a_file_of_ones_own_is_read_before_any_job(tmp_path):
     def mine(text: str, labels: str | None = None) -> dict:
         path = tmp_path / f"{len(text)}.csv"
         path.write_text(text)
-        return own_dataset(reader="csv", path=str(path), options={"labels": labels})
+        return own_dataset(tmp_path, reader="csv", path=str(path), options={"labels": labels})
 
     (line,) = lines(own_dataset(reader="npz", path=None))
     assert line.endswith("mine.path: None is not of type 'string'")
