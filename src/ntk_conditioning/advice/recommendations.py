@@ -112,11 +112,19 @@ def advise(
         best = {first.name, *lowest.nsmallest(2).index}
         drawn = [sigma for sigma in activations if sigma.name in best]
         cases = product(drawn, [n for n in depths if n <= DEEPEST])
-        networks = chain.from_iterable(workers.map(partial(_finite, small, seed), cases))
-        frames = predictions, repaired, pd.DataFrame(networks, columns=NETWORK_COLUMNS)
-    gram = spike_and_bulk(draw.distances, error=draw.error).kappa
-    sizes = place.n, len(small), 0 if targets is None else len(names)
-    return Advice(name, shape, *sizes, gram, preparation, *frames)
+        networks = list(workers.map(partial(_finite, small, seed), cases))
+    return Advice(
+        name=name,
+        geometry=shape,
+        block=place.n,
+        small_block=len(small),
+        classes=0 if targets is None else len(names),
+        gram=spike_and_bulk(draw.distances, error=draw.error).kappa,
+        preparation=preparation,
+        predictions=predictions,
+        repairs=repaired,
+        networks=pd.DataFrame(chain.from_iterable(networks), columns=NETWORK_COLUMNS),
+    )
 
 
 def _best_preparation(repaired: Sequence[Repaired]) -> str:

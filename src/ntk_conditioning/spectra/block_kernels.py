@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -67,19 +68,21 @@ class MemoryBudget:
     remedy: str = "take fewer samples, or find a larger machine"
 
 
-class BlockKernel:
+class BlockKernel(ABC):
     """A kernel of one network, to be conditioned on blocks of samples.
 
-    ``conditioning`` returns that on a block of samples (n, d), in float64.
     ``itemsize`` are the bytes of an entry, ``row_bytes`` those of a sample's features and gradient;
     ``copies`` of a large kernel are in memory. Of a linear network no kernel is formed: its factor
     has twice the digits.
     """
 
-    conditioning: Callable[[NDArray[np.float64]], Conditioning]
     budget: MemoryBudget
     is_linear: bool
     itemsize, row_bytes, copies = 8, 0, 1
+
+    @abstractmethod
+    def conditioning(self, block: NDArray[np.float64]) -> Conditioning:
+        """Return the conditioning of the kernel on a block of samples (n, d), in float64."""
 
     def on_blocks(
         self, x: NDArray[np.float64], blocks: Sequence[NDArray[np.intp]]

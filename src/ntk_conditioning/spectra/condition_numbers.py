@@ -183,10 +183,24 @@ def summary(
         share = above / above.sum()
         rank, smallest_above = len(above), float(above[-1])
         effective_rank = float(np.exp(-np.sum(share * np.log(share))))
-    kappa = resolved_ratio(largest, smallest) if rank == n else (None, None)
-    numbers = n, *largest, *smallest, floor, rank, *kappa, largest[0] / smallest_above
-    reduced = bool(np.finfo(dtype).eps > EPS)
-    return Conditioning(*numbers, effective_rank, method, str(dtype), reduced, eigenvalues)
+    kappa, kappa_error = resolved_ratio(largest, smallest) if rank == n else (None, None)
+    return Conditioning(
+        n=n,
+        lambda_max=largest[0],
+        lambda_max_error=largest[1],
+        lambda_min=smallest[0],
+        lambda_min_error=smallest[1],
+        resolution_floor=floor,
+        numerical_rank=rank,
+        kappa=kappa,
+        kappa_error=kappa_error,
+        kappa_nonzero=largest[0] / smallest_above,
+        effective_rank=effective_rank,
+        method=method,
+        dtype=str(dtype),
+        reduced_precision=bool(np.finfo(dtype).eps > EPS),
+        eigenvalues=eigenvalues,
+    )
 
 
 def growth(*sizes: int) -> int:

@@ -164,12 +164,21 @@ def condition_operator(
     with bar:
         runs = _lanczos(times, rng.standard_normal((n, probes)), steps)
         frobenius = _frobenius(times, n, sketched, rng)
-    largest, residual = max((values[-1], residuals[-1]) for values, _, residuals in runs)
+    largest, error = max((values[-1], residuals[-1]) for values, _, residuals in runs)
     floor = n * np.finfo(k.dtype).eps * largest
-    error = float(residual + floor)  # its own rounding
-    smallest = float(max(floor, min(values[0] for values, _, _ in runs)))
-    ends, density = (float(largest), error, smallest), _density(runs, largest, floor)
-    return OperatorConditioning(n, *ends, trace, frobenius, *density, products)
+    smallest = min(values[0] for values, _, _ in runs)
+    grid, density = _density(runs, largest, floor)
+    return OperatorConditioning(
+        n=n,
+        lambda_max=float(largest),
+        lambda_max_error=float(error + floor),  # the residual's own rounding
+        lambda_min_bound=float(max(smallest, floor)),
+        trace=trace,
+        frobenius=frobenius,
+        log10_lambda=grid,
+        density=density,
+        products=products,
+    )
 
 
 def _lanczos(times: Times, starts: Array, steps: int) -> list[tuple[Array, Array, Array]]:
