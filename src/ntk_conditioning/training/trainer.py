@@ -204,22 +204,25 @@ class Training(Steps):
 
     @torch.no_grad()
     def _evaluate(self, group: Any, name: str, parts: Mapping[int, Split]) -> None:
-        n, found = len(next(iter(parts.values())).x), []
+        n, found, sums, squares = len(next(iter(parts.values())).x), [], [], []
         for top in range(0, n, EVALUATED):
             x, y = self._gather(group, parts, dict.fromkeys(parts, slice(top, top + EVALUATED)))
             f, u = self._forward(group, x)
-            found.append((y, f, u if name == "test" else None))
-        labels, outputs, hidden = zip(*found, strict=True)
+            found.append((y, f))
+            if name == "test" and u is not None:
+                u = normalize(u.double())
+                sums.append(u.sum(0))
+                squares.append(u.square().sum())
+        labels, outputs = zip(*found, strict=True)
         y, f = torch.cat(labels, -1), torch.cat(outputs, -2)
         right = self._loss.predictions(f) == y
         metrics = {
             f"{name}_loss": self._loss.values(f, y).mean(-1, dtype=torch.float64),
             f"{name}_accuracy": right.mean(-1, dtype=torch.float64),
         }
-        if n > 1 and hidden[0] is not None:
+        if n > 1 and sums:
             # The sum over i and j of u_i · u_j is |Σ u_i|², of which |u_i|² are for i = j.
-            u = normalize(torch.cat(hidden).double())
-            pairs = u.sum(0).square().sum() - u.square().sum()
+            pairs = torch.stack(sums).sum(0).square().sum() - torch.stack(squares).sum()
             metrics["test_dot_product"] = pairs / (n * (n - 1))
         for metric, values in metrics.items():
             self.metrics[metric][self.epoch, group.numbers] = values.numpy(force=True)
