@@ -91,6 +91,7 @@ def test_any_network_in_panels_of_any_size(widths, kind, n, n2, memory, tile, ou
     [
         ("head.*", ["head.weight", "head.bias"]),
         (["token", "mlp.*", "!*.bias"], ["token", "mlp.0.weight", "mlp.1.weight", "mlp.3.weight"]),
+        (["!*.*"], ["token", "positions", "scale"]),
         (lambda name, p: p.ndim == 3, ["token", "positions"]),
         ("attention.in_proj_weight", ["attention.in_proj_weight"]),
         ("same.weight", ["head.weight"]),  # one tensor of two names

@@ -258,6 +258,13 @@ def test_samples_may_be_moved_and_no_kernel_is_wrong(kinds, n, seed, outputs, li
     assert_right(k, model, x, outputs=outputs, rel=1e-10)
 
 
+def test_samples_of_every_batch_are_compared_with_what_each_gives_alone():
+    x = torch.randn(150, 3).clamp(max=0.7)
+    x[130] = 2.5  # in the third batch
+    with pytest.raises(MixedSamplesError, match="place in the batch"):
+        ntk(network("by the largest"), x)
+
+
 def test_a_kernel_has_the_lowest_precision_on_the_way_and_callers_settings_do_not_matter():
     body, x = vision_transformer().float(), torch.randn(6, 3, 8, 8).float()
     model = OfFunction(lambda m, x: m.body(x).double(), body=body)

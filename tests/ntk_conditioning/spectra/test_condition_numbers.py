@@ -26,7 +26,7 @@ from ntk_conditioning.spectra.precision import Problem, ProblemError
 from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory.sphere import unit_rows as unit
 from tests.ntk_conditioning.gradients import OnDevice, network
-from tests.ntk_conditioning.references import exact_extremes, kernel
+from tests.ntk_conditioning.references import exact_extremes, exact_gradients, kernel, theorem_4_4
 
 
 def of_factor(k, **_):
@@ -87,7 +87,7 @@ def test_factor_agrees_with_its_kernel_and_a_narrow_one_has_zeros_by_structure(p
     atol = 20 * EPS * by_kernel.lambda_max if p < 20 else 0
     np.testing.assert_allclose(found.eigenvalues, by_kernel.eigenvalues, rtol=1e-8, atol=atol)
     if p < 20:
-        assert (found.lambda_min, found.kappa) == (0.0, None)
+        assert (found.lambda_min, found.lambda_min_error, found.kappa) == (0.0, 0.0, None)
     else:
         assert found.kappa == pytest.approx(by_kernel.kappa, abs=0, rel=100 * EPS * by_kernel.kappa)
 
@@ -99,7 +99,7 @@ REFUSED = {
     "a kernel is square": [np.ones((2, 3))],
     "is not a matrix": [np.ones(4), np.ones((0, 0)), 1.0],
     "give float64": [np.eye(3, dtype=int)],
-    "1 of the matrix's 4 entries are not finite": [np.diag([1, np.nan]), np.diag([1, np.inf])],
+    "1 of the matrix's 4 entries are not finite": [*map(np.diag, ([1, np.nan], [1, -np.inf]))],
     r"triangles differ by 1\.0e-06": [ASYMMETRIC],
     "a kernel has none below": [np.diag([1.0, -0.1]), -np.eye(2), np.ones((4, 4)) - np.eye(4)],
     "the kernel is zero": [np.zeros((3, 3)), np.zeros((30, 30), dtype=np.float32)],
@@ -276,6 +276,22 @@ def test_a_condition_number_that_may_be_off_by_more_than_itself_is_withheld():
     assert known.kappa_error < 1
 
 
+@pytest.mark.parametrize(("activation", "width"), [("linear", 6), ("relu", 6), ("relu", None)])
+@pytest.mark.parametrize("delta", [0.3, 1e-9, 1e-15])
+def test_references_are_kappas_of_exact_gradients_and_of_theorem_4_4(activation, width, delta):
+    x, mlp = np.random.default_rng(5).standard_normal((2, 4)), None
+    x[1] = x[0] + delta * x[1]
+    with mpmath.workdps(100):
+        if width:
+            mlp = network(4, depth=2, width=width, activation=activation, seed=3)
+            k = (gradients := exact_gradients(mlp, x)) @ gradients.T
+        else:
+            k = theorem_4_4(x, 2)
+        low, high = mpmath.eigsy(mpmath.matrix(k.tolist()), eigvals_only=True)
+        found = precision.reference(Problem(activation, 2, 0, 0.0, x, mlp))
+        assert abs(found * low / high - 1) < (1e-25 if width else 1e-20)
+
+
 def test_problems_that_have_no_kappa_are_refused():
     with pytest.raises(ProblemError, match="5 samples in 4 dimensions"):
         next(precision.problems(samples=5, dim=4, width=3, depths=[0], seeds=[1], points=2))
@@ -313,6 +329,7 @@ def test_guarded_recipes_report_no_wrong_kappa_and_others_do(measured):
         assert all(0 < m.ratio < m.floor_kappa for m in reported)
         assert all(m.relative_error < 0.3 for m in reported)  # ε κ is 1/n at the floor
         assert (reported == measured[method]) == (method == "factor")
+        assert all((m.floor_kappa < 1e8) == (method == "float32") for m in measured[method])
     assert max(m.kappa_reference for m in measured["factor"]) > 1e17
     for m in measured["factor"]:
         # singular values are off by a few eps of the largest (Golub & Van Loan, section 8.6)
