@@ -128,6 +128,10 @@ def test_triangles_that_differ_count_as_errors_of_the_entries():
     k = np.array([[1.0, 1 - 1e-13], [1 - 2e-13, 1.0]])
     for find, each in itertools.product(FINDERS, (k, k.T.copy())):
         assert find(each).kappa is None  # 1e13 or 2e13, after which triangle is read
+    k = np.array([[1.0, 1 - 1e-11], [1 - 1.02e-11, 1.0]])
+    for find in FINDERS:
+        one, two = find(k), find(k.T.copy())
+        assert 0.01 < abs(one.kappa / two.kappa - 1) < one.kappa_error
     k = np.eye(1500)
     k[1400, 10] = 1e-6
     with pytest.raises(KernelError, match=r"1\.0e-06"):
