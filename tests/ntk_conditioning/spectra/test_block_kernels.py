@@ -92,4 +92,6 @@ def test_the_error_names_the_largest_size_that_fits_if_any(name, below):
     assert fits > below or below == 15_000
     small.require_memory(fits)
     refusal(small, fits + 1)
+    alone = kernel(name, below=below)  # of threads that each solve a small kernel
+    assert (small.needed(5000) > 2 * alone.needed(5000)) == (below > 5000)
     assert refusal(kernel(name, available=1, below=below), large)[1] == 0
