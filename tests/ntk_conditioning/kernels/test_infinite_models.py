@@ -201,6 +201,9 @@ def test_the_excess_keeps_digits_that_kappa_loses_unless_rounding_makes_the_kern
     (singular,) = along_depth(close_pair(1e-9), depths=[1], activation="relu")
     assert singular.nngp.excess is None
     assert singular.nngp.eigenvalues[0] == pytest.approx(-1)
+    # with an error that exceeds κ, and one that does not
+    known = [Correlations(np.array([1e-3]), np.array([e])).excess for e in (4e-4, 2e-4)]
+    assert [excess is None for excess in known] == [True, False]
 
 
 def test_errors_of_all_entries_at_once_move_eigenvalues_by_no_more_than_their_bound():

@@ -105,10 +105,11 @@ def test_parameters_are_selected_by_names_patterns_and_tests(selected, names):
 
 
 @pytest.mark.parametrize("places", [1, 2, 7])
-def test_other_samples_may_have_another_number_of_positions(places):
+def test_other_samples_may_have_another_number_of_positions(places, caplog):
     parts = {"a": nn.Linear(3, 30), "b": nn.Linear(30, 30), "o": nn.Linear(30, 1)}
     model = OfFunction(lambda m, x: m.o(m.b(m.a(x).relu()).tanh().mean(1)), **parts)
     assert_is_product_of_jacobians(model, (torch.randn(3, 4, 3),), (torch.randn(2, places, 3),))
+    assert not caplog.messages  # nothing is slow
 
 
 def test_a_deep_network_that_stretches_rounding_mixes_no_samples():

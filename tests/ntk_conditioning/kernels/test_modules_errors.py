@@ -4,7 +4,7 @@ import random
 import re
 from contextlib import nullcontext
 from functools import partial
-from itertools import product
+from itertools import count, product
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ NAMED = OfFunction(lambda m, x: {"logits": m.l(x)}, l=linear())
 CENTRED_OUTPUTS = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5, elementwise_affine=False)).double()
 NO_STATISTICS = nn.Sequential(linear(), nn.BatchNorm1d(2, track_running_stats=False)).eval()
 IN_AUTOCAST = OfFunction(torch.autocast("cpu", torch.bfloat16)(lambda m, x: m.l(x)), l=linear())
-GENERATOR = torch.Generator().manual_seed(0)
+GENERATOR, COUNTED = torch.Generator().manual_seed(0), count(1)
 DRAWING = [  # as stochastic depth does; the outputs are the same in most calls
     lambda y: y * (torch.rand(len(y), 1, generator=GENERATOR) > 1e-6),
     lambda y: y * (torch.from_numpy(np.random.rand(len(y), 1)) > 1e-6),  # noqa: NPY002
@@ -94,6 +94,7 @@ BOTH = [
     (linear().bfloat16(), X.bfloat16(), {}, ModuleError, "bfloat16"),
     (IN_AUTOCAST, X, {}, ModuleError, "bfloat16.*leave autocast"),
     *((then(f), X, {}, TrainingModeError, "draws random numbers") for f in DRAWING),
+    (then(lambda y: y * next(COUNTED)), X, {}, TrainingModeError, "other outputs each time"),
     (nn.Sequential(linear(), CENTRED), X, {}, MixedSamplesError, "^1 mixes samples"),
     *((then(f), X, {}, MixedSamplesError, "mixes") for f in MIXING),
     (nn.Sequential(nn.Identity(), REENTRANT), X, {}, ModuleError, "use_reentrant=False"),
