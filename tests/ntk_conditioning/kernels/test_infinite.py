@@ -185,6 +185,9 @@ def test_parallel_samples_are_no_duplicates():
     found = infinite.min_angle(x, depth=2, activation="relu")
     assert (found.angle, found.i, found.j, found.duplicates) == (0, 1, 3, 0)
     assert infinite.min_angle(x, depth=2, activation="erf").angle > 0
+    x[2] = x[1]
+    found = infinite.min_angle(x, depth=2, activation="relu", exclude_duplicates=True)
+    assert (found.angle, found.i, found.j, found.duplicates) == (0, 1, 3, 1)
 
 
 @pytest.mark.parametrize(

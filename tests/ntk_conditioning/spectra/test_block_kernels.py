@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ntk_conditioning.duals.quadrature import InaccurateDualWarning
+from ntk_conditioning.kernels import infinite
 from ntk_conditioning.memory import NotEnoughMemoryError
 from ntk_conditioning.networks import activations
 from ntk_conditioning.spectra.block_kernels import MemoryBudget
@@ -59,6 +60,10 @@ def test_linear_networks_need_no_kernel_and_no_memory(name, options):
     assert found.method == "factor"
     assert found.effective_rank is not None
     assert 0 < found.kappa_error < 1e-10
+    if "empirical" not in name:
+        of = infinite.ntk if name == "infinite_ntk" else infinite.nngp
+        k = of(X[:5], depth=options.get("depth", 2), activation="linear")
+        assert found.lambda_max == pytest.approx(np.linalg.eigvalsh(k)[-1], rel=1e-12)
 
 
 @pytest.mark.parametrize("below", [6, 5])  # by the spectrum, and by the extremes
