@@ -78,13 +78,13 @@ def test_the_kernel_of_modules_has_the_factors_of_their_rates(model):
     assert row["critical_learning_rate"] == pytest.approx(18 / row["lambda_max"], rel=1e-14)
 
 
-def test_a_kernel_is_of_samples_as_augmentation_has_them_with_colours_first(folder):
+def test_a_kernel_is_of_samples_as_augmentation_has_them_with_colours_first():
     x, given = np.random.default_rng(3).standard_normal((9, 4, 3)), {"model": "fc", "seeds": (1,)}
     largest = []
     for values, augmentation in ((x, "crop_flip"), (x.swapaxes(1, 2), "none")):
         data = PreparedSamples("tiny", values.reshape(9, 12), np.arange(9), "none")
-        save_prepared(folder / "train.npz", data)
-        (row,) = kernel(folder, image=(2, 2, 3), augmentation=augmentation, **given)
+        save_prepared(TRAIN, data)
+        (row,) = kernel(image=(2, 2, 3), augmentation=augmentation, **given)
         largest.append(row["lambda_max"])
     assert largest[0] == pytest.approx(largest[1], rel=1e-12)
 
