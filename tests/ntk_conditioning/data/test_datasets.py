@@ -1,4 +1,4 @@
-"""Datasets are read, checked and drawn from."""
+"""Datasets are read, checked and drawn from; official files too, where they are at hand."""
 
 import gzip
 import itertools
@@ -18,6 +18,7 @@ from ntk_conditioning.data.subsets import draw, draw_on_sphere, draw_two_classes
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.spectra.block_kernels import draw_blocks
 from ntk_conditioning.theory.sphere import unit_rows
+from ntk_workflow.catalogue import dataset_source, read_entry
 from tests.support.sources import cifar_batches, idx_bytes, svhn_bytes, tar_bytes
 
 TINY = Source("tiny", "idx", "symmetric", (0.0, 255.0), sha256={"train_x": (), "train_y": ()})
@@ -112,6 +113,32 @@ OUTSIDE = r"row 2, column 1 is 6.0, outside value_range \[1, 5.5\]; .* lie in \[
 def test_each_fault_is_named(tmp_path, given, problem):
     with pytest.raises(ContentError, match=f"mine.*{problem}"):
         mine(tmp_path, **given)
+
+
+ROOT = Path(__file__).parents[3]
+# Counts of the labels 0 to 9, as the authors have them, and mean and standard deviation of the
+# training part's pixels in units of 255, as they are commonly published to normalise them.
+MNIST = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+MNIST_TEST = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+OFFICIAL = [("mnist", MNIST, MNIST_TEST, (0.1307, 0.3081))]
+OFFICIAL += [("fashion_mnist", [6000] * 10, [1000] * 10, (0.2860, 0.3530))]
+
+
+@pytest.mark.parametrize(("name", "train", "test", "pixels"), OFFICIAL)
+def test_official_files_have_the_published_counts_and_pixels(name, train, test, pixels):
+    entry = read_entry([str(ROOT / "datasets.yaml")], name)
+    parts = {part: ROOT.parent / "shared/data" / f["name"] for part, f in entry["files"].items()}
+    for part, path in parts.items():
+        if not path.is_file():
+            pytest.skip(f"{path.name} is not in ../shared/data")
+        files.require_sha256(path, entry["files"][part]["sha256"])
+        assert path.stat().st_size == entry["files"][part]["bytes"]
+    sets = [read(dataset_source(name, entry), parts, split=split) for split in ("train", "test")]
+    assert [np.bincount(part.y).tolist() for part in sets] == [train, test]
+    assert [part.x.shape for part in sets] == [(60_000, 784), (10_000, 784)]
+    x = sets[0].x
+    assert (x.dtype, x.min(), x.max()) == (np.uint8, 0, 255)
+    np.testing.assert_allclose([x.mean() / 255, x.std() / 255], pixels, atol=5e-5)
 
 
 def test_every_seed_role_and_number_from_one_has_a_stream_that_stays_what_it_was():
