@@ -59,6 +59,8 @@ def test_a_kernel_is_the_ntk_of_the_networks_and_samples_that_are_trained(
         assert row["critical_learning_rate"] == pytest.approx(rate, **near)
         assert (row["n"], row["n_train"], row["width"]) == (len(block), n, 16)
         assert (row["activation"], row["depth"], row["model"]) == ("tanh", 2, "mlp")
+    for row in kernel(depth=0):  # of a rank below the number of samples
+        assert row["kappa"] is row["lambda_min"] is None
 
 
 @pytest.mark.parametrize("model", ["fc_layer_norm", "resnet_fixup"])

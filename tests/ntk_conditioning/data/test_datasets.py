@@ -104,6 +104,7 @@ OUTSIDE = r"row 2, column 1 is 6.0, outside value_range \[1, 5.5\]; .* lie in \[
         ({"x": X[:1]}, r"npz .*has shape \(1, 2\); it must be \(2 or more sam"),
         ({"x": WITH_GAPS}, r"npz \(x\): row 1, column 1 is nan, one of 2 values .* not finite"),
         ({"y": np.arange(2)}, r"npz \(y\) has labels of shape \(2,\), but .* 3 sam"),
+        ({"y": np.eye(3, dtype=int)}, r"npz .*has labels of shape \(3, 3\)"),
         ({"y": np.arange(3.0)}, r"npz \(y\) holds float64; .* integ"),
         ({"limits": (1.0, 5.5)}, OUTSIDE),
         ({"x": X.astype(np.uint8), "limits": (2.0, 300.0)}, "row 0, column 0 is 1, outside"),

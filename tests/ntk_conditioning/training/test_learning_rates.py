@@ -13,7 +13,7 @@ from ntk_conditioning import tables
 from ntk_conditioning.training.curves import curve_rows
 from ntk_conditioning.training.descent import rounded_down
 from ntk_conditioning.training.learning_rates import SelectionError, at_best_rates, select_rates
-from ntk_conditioning.training.prediction import epochs_to
+from ntk_conditioning.training.prediction import epochs_to, parted
 from tests.support.rows import plain
 
 POINT = {"experiment": "fig3", "dataset": "digits", "model": "mlp", "activation": "relu"}
@@ -44,6 +44,15 @@ def kernels(*kappas, **point):
         for s, k in enumerate(kappas, start=1)
     ]
     return tables.from_rows("training_kernels", rows)
+
+
+def test_a_prediction_parts_by_a_share_of_the_real_loss_or_where_there_is_none():
+    for predicted, expected in ((1.099, None), (1.105, 2), (0.895, 2), (None, 2)):
+        assert parted([0, 2], [1.0, 1.0], [1.0, predicted]) == expected
+
+
+def test_what_is_not_finite_is_missing_in_a_curve():
+    assert training({(1, 0.1): [math.inf, 1.0]})["train_loss"].to_pylist() == [None, 1.0]
 
 
 def test_epochs_to_a_loss_are_interpolated_in_its_logarithm():
