@@ -93,6 +93,14 @@ def test_missing_numbers_and_those_that_print_alike(compared):
     assert compared(a, c, "--tolerance", "1e-9")[0] == 0
 
 
+def test_of_numbers_that_differ_the_largest_change_is_the_example(compared):
+    a = run("a", verdicts=dict.fromkeys(("theorem_1", "theorem_2", "equal"), HOLDS))
+    values = {"theorem_1": 1.6, "theorem_2": 3.0, "equal": 1.5}
+    b = run("b", verdicts={claim: HOLDS | {"measured": x} for claim, x in values.items()})
+    page = compared(a, b)[1]
+    assert "`measured` differs in 2 of 3 rows, by 0.5 at most:\n  - liu2023relu, theorem_2:" in page
+
+
 def test_what_only_one_run_has_is_a_difference(compared):
     a, b = run("a"), run("b")
     (b / "record/config.yaml").unlink()

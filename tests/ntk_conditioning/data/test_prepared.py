@@ -76,7 +76,7 @@ def test_squares_of_values_may_leave_float64(size):
 def test_test_samples_are_standardized_as_scikit_learn_fitted_to_the_training_part(tmp_path):
     train, test = part(20, 0), part(7, 1)
     train.x[:, 2] = 0.1  # constant, but its mean is rounded
-    train.x[:, 3] = [0.3] * 19 + [0.1 + 0.2]
+    train.x[:, 3] = 0.3 + 2**-52 * (np.arange(20) % 2)  # and this up to rounding
     train.x[:, 1] = 1 + 1e-9 * train.x[:, 0]  # known to 1e-7 of its spread
     test.x[:, 0] = 5  # constant in the test alone: that is no reason for anything
     expected = StandardScaler().fit(train.x[:, :2]).transform(test.x[:, :2])
