@@ -118,7 +118,8 @@ def test_wide_networks_are_predicted_and_compared_with_their_curves(method, mode
     usual |= {"activation": "tanh", "width": 512, "seeds": (1, 5), "epochs": 6}
     usual |= {"dtype": "float64", "learning_rates": (0.01, 0.02)} | model
     if method == "eigenvectors":
-        usual |= {"loss": "square", "outputs": "scalar", "batch_size": "all"}
+        outputs = "classes" if model else "scalar"
+        usual |= {"loss": "square", "outputs": outputs, "batch_size": "all"}
     curves = tuple(Path(f"depth-{depth}.parquet") for depth in (1, 2))
     for depth, output in enumerate(curves, 1):
         train_network.main(training_words(usual | {"depth": depth, "output": output}))
