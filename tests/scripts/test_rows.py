@@ -168,6 +168,17 @@ def test_blocks_and_networks_are_drawn_by_streams_of_their_own(row):
     assert found["lambda_max"] == pytest.approx(expected.lambda_max, rel=1e-12)
 
 
+def test_every_seed_may_have_a_file_of_its_own(row):
+    write_prepared(Path("other.npz"), seed=1)
+
+    def rows(data: str, seeds: str) -> list[dict[str, object]]:
+        row(options=f"--data {data}", values="1", seeds=seeds, kept=False)
+        return tables.read(ROW, "spectra").to_pylist()
+
+    expected = rows("all.npz", "1") + rows("other.npz", "32")
+    assert rows("all.npz other.npz", "1 32") == expected
+
+
 SMALL_BLOCKS = "--kernel-size 5 --blocks all"
 RESOURCES = [
     ("spectrum", SMALL_BLOCKS, "--threads 2"),  # whole spectra side by side

@@ -48,7 +48,8 @@ def test_images_of_both_parts_are_flattened_and_stay_bytes(tmp_path, split):
     assert dataset.y.tolist() == [3, 1, 4, 1, 5]
     path = tmp_path / "cifar.tar"
     path.write_bytes(tar_bytes(cifar_batches(2, 1, 1, 3, 1, 2)))
-    source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), path=path)
+    # the shape is the training part's
+    source = Source("cifar", "cifar10", "symmetric", (0.0, 255.0), (8, 3072), path=path)
     for parts in ({}, {f"{split}_x": path}):
         assert read(source, parts, split=split).x.shape == (8 if split == "train" else 2, 3072)
 
