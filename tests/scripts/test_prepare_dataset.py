@@ -67,6 +67,7 @@ def test_a_balanced_draw_of_files_has_the_same_bytes_again(tiny):
     assert (np.abs(data.x) <= 1).all()
     assert np.bincount(data.y).tolist() == [3, 3, 2, 2]
     expected = {"n": 10, "d": 9, "classes": 4, "dtype": "uint8", "available": 40, "seed": 3}
+    expected |= {"min": (x := np.load(DATA)["x"]).min(), "max": x.max()}
     assert json.loads(DATASHEET.read_text()).items() >= (expected | {"balanced": True}).items()
 
 

@@ -175,8 +175,7 @@ def test_every_seed_may_have_a_file_of_its_own(row):
         row(options=f"--data {data}", values="1", seeds=seeds, kept=False)
         return tables.read(ROW, "spectra").to_pylist()
 
-    expected = rows("all.npz", "1") + rows("other.npz", "32")
-    assert rows("all.npz other.npz", "1 32") == expected
+    assert rows("all.npz other.npz", "1 32") == rows("all.npz", "1") + rows("other.npz", "32")
 
 
 SMALL_BLOCKS = "--kernel-size 5 --blocks all"
