@@ -111,6 +111,7 @@ MADE = {
     "packed": gzip.compress(CSV.encode(), mtime=0),
     "byte order mark": CSV.encode("utf-8-sig"),
     "UTF-16, tabs": CSV.replace(",", "\t").encode("utf-16"),
+    "UTF-16, big-endian": b"\xfe\xff" + CSV.encode("utf-16-be"),
     "decimal commas": CSV.replace(",", ";").replace(".", ","),
     "Windows": CSV.replace("\n", "\r\n"),
     "blank lines": "\n" + CSV.replace("\n", "\n  \n\n"),
