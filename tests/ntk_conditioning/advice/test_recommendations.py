@@ -2,6 +2,7 @@
 
 import math
 from itertools import combinations
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -22,21 +23,16 @@ from tests.ntk_conditioning.references import samples
 NAMES = ("relu", "erf", "sigmoid", "normalized_relu")
 
 
-def advised(x, labels=None, *, depths=(1, 4)):
-    """Return the advice, and its sentences by heading."""
-    sigmas = [activations.get(each) for each in NAMES]
-    advice = advise("mine", np.asarray(x, float), labels, activations=sigmas, depths=depths)
+def advised(x, labels=None, *, depths=(1, 4), deepest=0):
+    """Return the advice, and its sentences by heading; networks of finite width take longest."""
+    options = {"activations": [activations.get(each) for each in NAMES], "depths": depths}
+    with mock.patch.object(recommendations, "DEEPEST", deepest):
+        advice = advise("mine", np.asarray(x, float), labels, **options)
     return advice, {title: " ".join(sentences) for title, sentences in in_words(advice).items()}
 
 
 def uniform(n: int, d: int) -> np.ndarray:
     return unit_rows(samples(n, d))
-
-
-@pytest.fixture(autouse=True)
-def _no_networks(monkeypatch):
-    """Draw no networks of finite width, which take most of the time."""
-    monkeypatch.setattr(recommendations, "DEEPEST", 0)
 
 
 def test_geometry_is_that_of_all_pairs():
@@ -101,9 +97,8 @@ def test_orthogonal_samples_need_no_hidden_layer():
     assert advice.geometry.mean_cosine == pytest.approx(0, abs=1e-12)
 
 
-def test_the_phases_and_the_widths_are_told(monkeypatch):
-    monkeypatch.setattr(recommendations, "DEEPEST", 16)
-    advice, said = advised(uniform(50, 6), depths=(1, 4, 16))
+def test_the_phases_and_the_widths_are_told():
+    advice, said = advised(uniform(50, 6), depths=(1, 4, 16), deepest=16)
     assert "Do without sigmoid" in said["What depth does"]
     best = advice.predictions.query("depth <= 8").sort_values("kappa").activation.iloc[0]
     lowest = f"Of 4 activations the lowest up to 8 layers: {label('activation', best)} has"
@@ -127,11 +122,10 @@ def test_all_samples_are_predicted_from_a_block(monkeypatch):
     assert (np.abs(np.log(both.kappa_of_all / both.kappa_exact)) < math.log(3)).all()
 
 
-def test_the_figure_is_drawn_where_kernels_are_singular(monkeypatch):
-    monkeypatch.setattr(recommendations, "DEEPEST", 16)
+def test_the_figure_is_drawn_where_kernels_are_singular():
     parallel = np.kron([[1], [-1], [2]], uniform(6, 2))
     for x in (parallel, 1 + 1e-9 * uniform(20, 3)):
-        figure = draw(advised(x)[0])
+        figure = draw(advised(x, deepest=16)[0])
         figure.draw_without_rendering()
         assert len(figure.axes) == 3
 
