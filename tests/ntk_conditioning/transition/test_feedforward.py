@@ -52,10 +52,8 @@ def test_angles_and_the_kernel_are_those_of_explicit_gradients(architecture):
     model, x = network(architecture), samples(3)
     result = {each["layer"]: each for each in layer_angles(model, x, level=0.2)}
     assert list(result) == [layer + 1 for layer, m in enumerate(model.hidden) if m > 1]
-    assert (result[1]["cos_max"], result[1]["cos_norm"]) == (
-        0.0,
-        1.0,
-    )  # exactly orthogonal, Remark 4
+    # exactly orthogonal, Remark 4
+    assert (result[1]["cos_max"], result[1]["cos_norm"]) == (0.0, 1.0)
     for layer, angles in result.items():
         rows = torch.stack([explicit_gradients(model, sample, layer) for sample in x])
         units = rows / rows.norm(dim=2, keepdim=True)
