@@ -116,10 +116,11 @@ def differentiated(model: nn.Module | MLP, selection: Selection | None) -> Diffe
         model = MlpModule(model.weights, model.activation)
     if not isinstance(model, nn.Module):
         raise ModuleError(f"the model is a {type(model).__name__}: give a torch.nn.Module")
-    for name, module in model.named_modules():
-        _check(name or type(model).__name__, module)
-    named = model.named_parameters(remove_duplicate=False)  # tied ones under all their names
-    trainable = {name: p for name, p in named if p.requires_grad}
+    with _LOCK:  # another thread may have exchanged the parameters
+        for name, module in model.named_modules():
+            _check(name or type(model).__name__, module)
+        named = model.named_parameters(remove_duplicate=False)  # tied ones under all their names
+        trainable = {name: p for name, p in named if p.requires_grad}
     if not trainable:
         raise ParametersError(
             "the module has no trainable parameter: call requires_grad_() on those that train"

@@ -63,7 +63,8 @@ def predicted_steps(
     >>> predicted_steps(np.array([2.0]), np.array([8.0]), rate=0.25, n=1, share=0.25)
     1.0
     """
-    if (rate * eigenvalues > 2 * n)[squares > 0].any():
+    eigenvalues, squares = eigenvalues[squares > 0], squares[squares > 0]
+    if (rate * eigenvalues > 2 * n).any():
         return math.inf
 
     def left(t: float) -> float:

@@ -1,6 +1,7 @@
 """Kernels of modules, and products with them, are those of their Jacobians."""
 
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 
 import numpy as np
@@ -147,9 +148,17 @@ def test_solvers_of_scipy_and_torch_take_an_operator():
 
 def test_threads_that_share_a_module_have_the_same_kernel():
     model, x = nn.Sequential(nn.Linear(5, 50), nn.LayerNorm(50), nn.Linear(50, 1)), inputs(100, 5)
-    k = ntk(model, x)
-    with ThreadPoolExecutor(4) as pool:
-        assert all(torch.equal(other, k) for other in pool.map(ntk, [model] * 4, [x] * 4))
+    k, here, others = ntk(model, x), threading.current_thread(), []
+
+    def start_another(*_):  # in the middle of a computation, for which it waits
+        if threading.current_thread() is here:
+            others.append(pool.submit(ntk, model, x))
+            wait(others, timeout=0.05)
+
+    with ThreadPoolExecutor(20) as pool:
+        with model.register_forward_pre_hook(start_another):
+            assert torch.equal(ntk(model, x), k)
+        assert all(torch.equal(other.result(), k) for other in others)
     assert len([*model.parameters()]) == 6
 
 

@@ -175,6 +175,8 @@ def test_the_closed_form_is_gradient_descent_on_the_square_loss():
         share = curve[150] / curve[0]
         assert predicted_steps(values, squares, rate=rate, n=N, share=share) == pytest.approx(150)
     assert predicted_steps(values, squares, rate=1.5 * critical, n=N, share=share) == np.inf
+    still = {"eigenvalues": values[[0, -1]], "squares": np.array([1.0, 0.0])}  # where it diverges
+    assert predicted_steps(**still, rate=1.5 * critical, n=N, share=0.5) > 0
 
 
 def infinite_kernel(x):
