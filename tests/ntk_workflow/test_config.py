@@ -154,7 +154,7 @@ def test_a_file_of_ones_own_is_read_before_any_job(tmp_path):
         path.write_text(text)
         return own_dataset(tmp_path, reader="csv", path=str(path), options={"labels": labels})
 
-    (line,) = lines(own_dataset(reader="npz", path=None))
+    (line,) = lines(own_dataset(tmp_path, reader="npz", path=None))
     assert line.endswith("mine.path: None is not of type 'string'")
     (line,) = lines(mine("a,b\n\n1,2\n3,inf\n"))
     assert ".csv: line 4, column 'b' is inf, one of 1 values" in line
