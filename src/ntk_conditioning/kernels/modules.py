@@ -123,8 +123,8 @@ def _of_module(
     progress: bool | None,
 ) -> Tensor:
     """Return the kernel of a module between the first and last set of samples; see `ntk`."""
-    pair = [t[[0, -1]].to(module.device) for t in sets[0]]  # on which gradients are checked
-    plans = [survey(module, [t[:1].to(module.device) for t in samples]) for samples in sets]
+    singles = [[t[:1].to(module.device) for t in samples] for samples in sets]
+    plans = [survey(module, single) for single in singles]
     if plans[0].outputs != plans[-1].outputs:
         counts = f"{plans[0].outputs} outputs for x, {plans[-1].outputs} for x2"
         raise OutputsError(f"the module has {counts}")
@@ -134,7 +134,7 @@ def _of_module(
     _require_memory(n * k, n2 * k, plan.dtype, module.device)
     combinations = combinations_of(outputs, plan.outputs).to(module.device, plan.dtype)
     if outputs == "sum" and plan.outputs > 1:
-        require_varying_sum(module, plan, [t[:1] for t in pair])
+        require_varying_sum(module, plan, singles[0])
     size = n * k * n2 * k * plan.dtype.itemsize
     memory = max(LEAST_MEMORY, size // 2) if memory is None else memory
     needs = f"{size / host.GB:.2g} GB, and up to {memory / host.GB:.2g} GB beside it"
@@ -142,7 +142,6 @@ def _of_module(
     total = torch.zeros(n * k, n2 * k, dtype=plan.dtype, device=module.device)
     gradients = SampleGradients(module, plan, combinations, max(n, n2), full=full)
     try:
-        gradients.check(pair, memory // 4)
         _add_kernel(gradients, sets, total, memory, tile, progress, k)
     except VmapError as error:
         _log.warning("samples are differentiated one by one, which is slow: %s", error)

@@ -21,7 +21,7 @@ from ntk_conditioning.kernels.differentiated_modules import (
     require_unmixed,
 )
 from ntk_conditioning.kernels.kernel_terms import Gradients
-from ntk_conditioning.kernels.traces import Trace, TracePlan, survey
+from ntk_conditioning.kernels.traces import Trace, TracePlan, shapes_of, survey
 
 #: Samples that the module sees at once, at most.
 MOST_SAMPLES = 64
@@ -57,7 +57,9 @@ class SampleGradients:
         self.full, self._use_vmap = full, use_vmap
         self._row_bytes: dict[str, int] = {}
         self._positions: dict[str, int] = {}  # of weights whose gradients are kept as factors
-        self._zeros_of_shape: dict[Any, Mapping[str, Tensor]] = {}
+        self._plans = {plan.shapes: plan}
+        self._checked = set[str]()  # parameters by which gradients were compared with autograd's,
+        self._largest = 0.0  # and the largest inner product of these
         k, pairs = len(combinations), n * n / 2
         rows = k**2 if full else k
         for name, parameter in module.parameters.items():
@@ -110,6 +112,8 @@ class SampleGradients:
             part = slice(rows.start - span.start, rows.stop - span.start)
             samples = [t[rows].to(self._module.device) for t in x]
             alone, gradients = self._of_batch(names, samples)
+            if self._use_vmap and not self._checked.issuperset(names):
+                self._check(samples, gradients)
             some = [t[:COMPARED] for t in samples]
             require_unmixed(self._module, some, alone[:COMPARED], self._plan.eps)
             result = result or gradients.each(lambda t: t.new_empty(n, *t.shape[1:]))
@@ -175,11 +179,10 @@ class SampleGradients:
 
     def _zeros(self, sample: Sequence[Tensor]) -> Mapping[str, Tensor]:
         """Return the shifts, all zero, for samples of the same shape as this one."""
-        shape = tuple(tuple(t.shape) for t in sample)
-        if shape not in self._zeros_of_shape:
-            layers = survey(self._module, sample).layers
-            self._zeros_of_shape[shape] = {name: zeros for name, (_, zeros) in layers.items()}
-        return self._zeros_of_shape[shape]
+        shapes = shapes_of(sample)
+        if shapes not in self._plans:
+            self._plans[shapes] = survey(self._module, sample)
+        return {name: zeros for name, (_, zeros) in self._plans[shapes].layers.items()}
 
     def _by_autograd(
         self, names: Sequence[str], samples: Sequence[Tensor]
@@ -189,22 +192,24 @@ class SampleGradients:
         stacked = {name: torch.stack([g[name] for _, g in parts]).unsqueeze(2) for name in names}
         return torch.cat([f for f, _ in parts]), Gradients({k: (g,) for k, g in stacked.items()})
 
-    def check(self, pair: Sequence[Tensor], memory: int) -> None:
-        """Raise `VmapError` if a parameter's part of a pair's kernel is not autograd's."""
-        parts: dict[str, list[Tensor]] = {}
-        for names in self.groups(memory // len(pair[0])):
-            both = self._by_autograd(names, pair)[1], self._of_batch(names, pair)[1]
-            parts |= {name: [self._inner_products(g, name) for g in both] for name in names}
+    def _check(self, samples: Sequence[Tensor], gradients: Gradients) -> None:
+        """Raise `VmapError` if the gradients of the first and last sample are not autograd's."""
+        names = [*gradients.terms]
+        expected = self._by_autograd(names, [t[[0, -1]] for t in samples])[1]
+        computed = gradients.each(lambda t: t[[0, -1]])
+        parts = {name: [self._products(g, name) for g in (expected, computed)] for name in names}
         sizes = {name: float(part.nan_to_num().abs().max()) for name, (part, _) in parts.items()}
-        rounding, wrong = 1e3 * self._plan.eps * max(sizes.values()), list[str]()
-        for name, (expected, computed) in parts.items():
+        self._largest = max(self._largest, *sizes.values())
+        rounding, wrong = 1e3 * self._plan.eps * self._largest, list[str]()
+        for name, (right, part) in parts.items():
             off = rounding + TOLERANCE[self._plan.precision] * sizes[name]
-            if not torch.allclose(expected, computed, rtol=0, atol=off, equal_nan=True):
+            if not torch.allclose(right, part, rtol=0, atol=off, equal_nan=True):
                 wrong.append(name)
         if wrong:
             raise VmapError(f"gradients by {', '.join(wrong)} differ from autograd's")
+        self._checked.update(names)
 
-    def _inner_products(self, gradients: Gradients, name: str) -> Tensor:
+    def _products(self, gradients: Gradients, name: str) -> Tensor:
         """Return the inner products of all gradients by one parameter."""
         term = gradients.terms[name]
         n, k = term[0].shape[:2]

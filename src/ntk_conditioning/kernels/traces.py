@@ -44,13 +44,14 @@ _ARGUMENTS: dict[Any, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class TracePlan:
-    """What a module does with one sample.
+    """What a module does with one sample, of tensors of these ``shapes``.
 
     ``layers`` has, for each weight whose gradient factors, the number of entries of its layer's
     input, and zero shifts (positions, out). ``outputs`` is the number of outputs, ``dtype`` theirs,
     ``precision`` the lowest on the way, ``sample_bytes`` the size of all intermediate results.
     """
 
+    shapes: tuple[torch.Size, ...]
     layers: Mapping[str, tuple[int, Tensor]]
     outputs: int
     dtype: torch.dtype
@@ -92,7 +93,12 @@ def survey(module: DifferentiatedModule, sample: Sequence[Tensor]) -> TracePlan:
     once = [name for name in trace.zeros if trace.uses[name] == 1]
     layers = {name: (trace.inputs[name].numel(), trace.zeros[name]) for name in once}
     size = sum(t.nbytes for t in trace.results)
-    return TracePlan(layers, outputs[0].shape[1], outputs[0].dtype, lowest, size)
+    c, dtype = outputs[0].shape[1], outputs[0].dtype
+    return TracePlan(shapes_of(sample), layers, c, dtype, lowest, size)
+
+
+def shapes_of(sample: Sequence[Tensor]) -> tuple[torch.Size, ...]:
+    return tuple(t.shape for t in sample)
 
 
 class Trace(TorchFunctionMode):
