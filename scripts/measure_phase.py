@@ -1,6 +1,7 @@
 """Measure what depth does to random samples on the sphere, through one activation."""
 
 from itertools import product
+from typing import Any
 
 from ntk_conditioning import tables
 from ntk_conditioning.kernels import interpolated_kernels
@@ -17,8 +18,9 @@ def main(argv: cli.Argv = None) -> None:
     add = parser.add_argument
     for name in SHAPES:
         add(f"--{name.replace('_', '-')}", type=cli.not_negative, nargs="+", default=())
-    add("--samples", type=cli.positive_integer, nargs="+", required=True, help="numbers n")
-    add("--samples-per-dimension", type=cli.positive_number, nargs="+", required=True, help="n/d")
+    some: Any = {"nargs": "+", "required": True}
+    add("--samples", type=cli.positive_integer, help="numbers n", **some)
+    add("--samples-per-dimension", type=cli.positive_number, help="n/d, left out if d < 3", **some)
     args = parser.parse_args(argv)
 
     cli.log.info("device cpu, float64, infinite width, samples drawn on the sphere")

@@ -20,7 +20,7 @@ class FeatureSettings:
     down from half the sample rate. A vector holds the frames from ``stack_left`` before to
     ``stack_right`` after a frame, whose label is that of ``label_offset_ms`` after its start.
     ``dither`` other than 0 adds noise that no seed repeats. Raises `UserError` if the frequencies
-    span no band.
+    span no band, or a frame or shift no sample.
     """
 
     sample_rate: int = 16000
@@ -45,6 +45,8 @@ class FeatureSettings:
                 f"low_freq {self.low_freq:g} and high_freq {self.high_freq:g} span no band below "
                 f"{nyquist:g} Hz; high_freq counts down from there when it is not positive"
             )
+        if min(self.length, self.shift) < 1:
+            raise UserError("frame_length_ms and frame_shift_ms, in ms, have to span a sample")
 
     @property
     def length(self) -> int:

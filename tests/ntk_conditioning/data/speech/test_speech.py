@@ -142,6 +142,8 @@ def test_vectors_are_normalised_frames_side_by_side_of_a_band_in_single_precisio
     np.testing.assert_allclose(features.normalized(energies), expected, atol=1e-11)
     with pytest.raises(UserError, match="low_freq 9000 and high_freq 0 span no band below 8000 Hz"):
         FeatureSettings(low_freq=9000)
+    with pytest.raises(UserError, match="frame_shift_ms, in ms, have to span a sample"):
+        FeatureSettings(frame_shift_ms=0.01)
 
 
 def write_textgrid(folder, *intervals, name="a", **options):
