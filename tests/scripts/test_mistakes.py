@@ -30,7 +30,7 @@ MISTAKES = [
     (advise_dataset, f"{MINE} --data=x.csv", "x.csv: line 2, column 'b' is 'x', not a number"),
     (advise_dataset, f"{MINE} --data=1.csv", "1.csv has shape (1, 2); it must be (2 or more"),
     (measure_activations, "--activation norm_relu", "did you mean 'normrelu'"),
-    (measure_precision, PRECISION, "4 samples in 3 dimensions have a singular Gram matrix"),
+    (measure_precision, PRECISION, "the kernel of a problem is singular; give wider networks"),
     (measure_precision, LARGE, "out of memory (Unable to allocate 29.1 TiB for an array"),
 ]
 

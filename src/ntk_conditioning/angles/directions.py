@@ -11,8 +11,7 @@ Array = NDArray[np.float64]
 def angles_between(x: Array, y: Array) -> Array:
     """Return the angles (k,) between the rows of ``x`` and ``y`` (k, d), in radians and float64.
 
-    Their relative error is about eps, whatever the norms; that of angles near π is eps. No row
-    may be zero.
+    Their relative error is about eps, whatever the norms, also near π. No row may be zero.
 
     >>> angles_between(np.array([[1.0, 0.0]]), np.array([[3.0, 3e-20]]))
     array([1.e-20])
@@ -27,8 +26,7 @@ def angles_between(x: Array, y: Array) -> Array:
 def split_along(x: Any, y: Any) -> tuple[Any, Any]:
     """Return s (k, 1) and x - s y (k, d), which is across y, of rows of float64 arrays or tensors.
 
-    The product is formed exactly, as a rounded value and its error, so that no digit of a tiny
-    remainder is lost.
+    The product is formed exactly, as a rounded value and its error: no digit is lost.
     """
     squares = (y * y).sum(axis=1, keepdims=True)
     scale = (x * y).sum(axis=1, keepdims=True) / squares

@@ -100,9 +100,7 @@ def require_directions(x: NDArray[np.floating]) -> None:
 
 
 def spans(n: int, size: int, *, start: int = 0) -> Iterator[slice]:
-    """Yield slices of ``size`` from ``start`` to ``n``; `UserError` if ``size`` is below 1."""
-    if size < 1:
-        raise UserError(f"tile={size}: give a whole number above zero")
+    """Yield slices of ``size`` from ``start`` to ``n``."""
     return (slice(top, min(top + size, n)) for top in range(start, n, size))
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 from torch.linalg import vector_norm
+from torch.nn.functional import normalize
 
 from ntk_conditioning.angles.gradient_angle import (
     SMALLEST_NORM,
@@ -138,10 +139,7 @@ class _UnitGradients:
         norms = factors.squared_norms().sqrt_().unsqueeze(1)
         self._norms[rows] = norms[:, 0]
         sizes = [vector_norm(alpha, dim=1, keepdim=True) for alpha in factors.alphas]
-        alphas = [
-            alpha / torch.where(size > 0, size, 1)
-            for alpha, size in zip(factors.alphas, sizes, strict=True)
-        ]
+        alphas = [normalize(alpha, eps=SMALLEST_NORM) for alpha in factors.alphas]
         alphas[-1] *= sizes[-1] / norms  # where delta is 1
         deltas = [
             delta * (size / norms) for delta, size in zip(factors.deltas, sizes, strict=False)
@@ -227,7 +225,11 @@ class _Search:
 
     def _keep(self, pairs: Tensor, cosine: Tensor) -> None:
         """Compute cosines of pairs in float64, and let pairs wait that may be closest."""
-        exact = self._exact_cosines(pairs)
+        (rows, i), (columns, j) = (torch.unique(p, return_inverse=True) for p in pairs.unbind(1))
+        (left, _), (right, _) = self._gradients.exact(rows), self._gradients.exact(columns)
+        products = self._gradients.x.new_empty(len(rows), len(columns))
+        gradient_tiles.inner_products(products, left, right)
+        exact = products[i, j]
         # Rounding differs, as other samples are beside these; it grows from layer to layer.
         off = float((exact - cosine).abs().max())
         if off > self._single + self._double:
@@ -255,14 +257,6 @@ class _Search:
         angle, *best = self.best
         i, j = pairs.unbind(1)
         return (angle > 0) | (i < best[0]) | ((i == best[0]) & (j < best[1]))
-
-    def _exact_cosines(self, pairs: Tensor) -> Tensor:
-        """Return the cosines (k,) of pairs (k, 2) of a tile in float64, from one product."""
-        (rows, i), (columns, j) = (torch.unique(p, return_inverse=True) for p in pairs.unbind(1))
-        (left, _), (right, _) = self._gradients.exact(rows), self._gradients.exact(columns)
-        total = self._gradients.x.new_empty(len(rows), len(columns))
-        gradient_tiles.inner_products(total, left, right)
-        return total[i, j]
 
 
 def cosines(rows: GradientFactors, columns: GradientFactors, pairs: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 from ntk_conditioning.claim_experiments import Array, Measurements, Setting, grid, measurement
 from ntk_conditioning.claim_experiments.numerics import at_angle, exponent, on_sphere
-from ntk_conditioning.duals.closed_forms import angle_of, leaky_relu_step
+from ntk_conditioning.duals.closed_forms import angle_of, dual, pair_cosine_distances
 from ntk_conditioning.duals.hermite import expand, expansion
 from ntk_conditioning.kernels import infinite, modules
 from ntk_conditioning.kernels.depth_profiles import layer_by_layer
@@ -143,9 +143,9 @@ def residual(x: Array, *, depth: int, square: float) -> tuple[Array, Array]:
     Each of L = ``depth`` blocks adds V ReLU(W u) to u, whose variance is ``square`` times u's.
     """
     w, norm = squareform(pdist(x, "sqeuclidean") / 2), 1.0  # cosine distances, squared norms
-    ntk = 1 - w
+    ntk, relu = 1 - w, dual(activations.get("relu"), np.ones(1))
     for _ in range(depth):
-        after, slope = leaky_relu_step(w, angle_of(w), bend=1.0)
+        after, slope = pair_cosine_distances(relu, w)
         # V and a both have the branch as their gradient, and W what comes through it
         ntk = ntk + square * (2 * norm * (1 - after) + ntk * (1 - slope))
         w, norm = (w + square * after) / (1 + square), norm * (1 + square)

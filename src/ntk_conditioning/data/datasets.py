@@ -57,8 +57,7 @@ def read(
 ) -> PreparedSamples:
     """Return the training or the test part of a dataset, checked; images are flattened.
 
-    ``parts`` says where the source's files are, by the names that its reader takes; a source with
-    a path may leave ``train_x`` out.
+    ``parts`` are the source's files by the reader's names; one with a path needs no ``train_x``.
 
     Raises `UserError` for files that are missing, and `ContentError` or `FormatError`
     for what they hold; the message names the file, the place and what would mend it.

@@ -17,8 +17,7 @@ class RawSamples:
     """Features (n, ...) and labels, to be (n,), as a reader gives them, of any type.
 
     Errors count rows and columns from 0, or say the ``place`` of a row; they call the features
-    ``x_source`` and the labels ``y_source``, files for instance, and a table's features by the
-    names of their ``columns``.
+    ``x_source``, the labels ``y_source``, and a table's features by the names of its ``columns``.
     """
 
     x: NDArray[Any]
@@ -75,8 +74,7 @@ class RawSamples:
                 "samples; take both from the same dataset, a label for each sample"
             )
         if y.dtype.kind in "UO":
-            numbers = {text: number for number, text in enumerate(sorted({*y.tolist()}))}
-            y = np.array([numbers[text] for text in y.tolist()])
+            y = np.unique(y, return_inverse=True)[1]
         return y.astype(np.int64)
 
     def _first(self, x: NDArray[Any], wrong: NDArray[np.bool_]) -> str:

@@ -44,9 +44,8 @@ def dual(activation: Activation, q: Array) -> Dual:
     ``error`` is the largest error seen in them beyond rounding, infinite where one is not a number,
     and ``relative_error`` the largest relative one.
 
-    The leaky ReLUs and erf have closed forms. All others go by quadrature in the plane, cut at
-    kinks, except piecewise linear functions with kinks elsewhere than at 0 where norms differ:
-    they are single integrals.
+    The leaky ReLUs and erf have closed forms. Others go by quadrature in the plane, cut at kinks,
+    but piecewise linear functions with kinks beside 0 by single integrals where norms differ.
     """
     if activation.negative_slope is not None:
         return LeakyReLUDual(q, negative_slope=activation.negative_slope)
@@ -95,35 +94,25 @@ class LeakyReLUDual:
     """The leaky ReLU of slope a: with c = (1-a)²/(1+a²), cos θ' = cos θ + c (sin θ - θ cos θ)/π.
 
     The derivative's dual is 1 - c θ/π. Norms stay as they are and do not enter. For ReLU, c = 1,
-    this is liu2023relu, Eq. (7); Cho & Saul (2009, "Kernel methods for deep learning").
+    this is liu2023relu, Eq. (7); Cho & Saul (2009, "Kernel methods for deep learning"). It is right
+    to rounding at any angle.
     """
 
     error = relative_error = 0.0
 
     def __init__(self, q: Array, *, negative_slope: float) -> None:
         self.variances, self.slopes = q, np.ones_like(q)
-        self.bend = (1 - negative_slope) ** 2 / (1 + negative_slope**2)
+        self._c = (1 - negative_slope) ** 2 / (1 + negative_slope**2)
 
     def cosine_distances(
         self, rows: slice, columns: slice, w: Array, theta: Array
     ) -> tuple[Array, Array]:
-        return leaky_relu_step(w, theta, bend=self.bend)
-
-
-def leaky_relu_step(w: Array, theta: Array, *, bend: float) -> tuple[Array, Array]:
-    """Return w' and h of `LeakyReLUDual`, c = ``bend``; right to rounding at any angle.
-
-    >>> leaky_relu_step(np.ones(1), np.array([np.pi / 2]), bend=1.0)[0]  # 1 - 1/π
-    array([0.68169011])
-    """
-    if bend == 0:  # the identity
-        return w, np.zeros_like(w)
-    difference: Array = np.sin(theta) - theta * (1 - w)  # sin θ - θ cos θ
-    small = theta < SERIES_BELOW
-    t2 = theta[small] ** 2
-    series = 1 - t2 / 10 * (1 - t2 / 28 * (1 - t2 / 54 * (1 - t2 / 88 * (1 - t2 / 130))))
-    difference[small] = theta[small] * t2 / 3 * series
-    return w - bend / math.pi * difference, bend / math.pi * theta
+        difference: Array = np.sin(theta) - theta * (1 - w)  # sin θ - θ cos θ
+        small = theta < SERIES_BELOW
+        t2 = theta[small] ** 2
+        series = 1 - t2 / 10 * (1 - t2 / 28 * (1 - t2 / 54 * (1 - t2 / 88 * (1 - t2 / 130))))
+        difference[small] = theta[small] * t2 / 3 * series
+        return w - self._c / math.pi * difference, self._c / math.pi * theta
 
 
 class ErfDual:

@@ -60,8 +60,7 @@ def expand(
 ) -> Expansion:
     """Return the first ``count`` >= 2 coefficients of a function of arrays.
 
-    It is smooth between 0 and ``kinks``, where it may also jump. Errors are the difference of two
-    orders of quadrature and a bound on rounding.
+    It is smooth between 0 and ``kinks``, where it may jump. Errors are of quadrature and rounding.
 
     >>> np.abs(expand(lambda z: z**2 - 1, count=4).coefficients).round(12)
     array([0.        , 0.        , 1.41421356, 0.        ])

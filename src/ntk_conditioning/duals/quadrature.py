@@ -60,7 +60,11 @@ class QuadratureDual:
         self._place(q)
         self._low, self._high = float(self._s.min()), float(self._s.max())
         self._apart = self._high - self._low >= ONE_NORM
-        moments = _moment_error(activation, np.exp([self._low, self._high]))
+        ends = np.exp([self._low, self._high])
+        # of the moments the error is seen by a rule that fits steeper σ
+        finer = {"order": 36, "halvings": 12 + math.ceil(max(0.0, math.log2(ends.max()) / 2))}
+        of_ends = second_moments(activation, ends), second_moments(activation, ends, **finer)
+        moments = _largest_errors(*of_ends)[1]
         kinks = () if self._apart else activation.kinks
         self._plane = Plane(activation, math.exp(self._high), kinks=kinks)
         self._tabulate()
@@ -171,13 +175,6 @@ class QuadratureDual:
             found.append(self._interpolate(s, s, np.outer(ratio, ratio), w, theta))
             expected.append(self._plane.cosine_distances(at, angle))
         return _largest_errors(np.array(found), np.array(expected))
-
-
-def _moment_error(activation: Activation, q: Array) -> float:
-    """Return the largest relative error of `second_moments`, by a rule that fits steeper σ."""
-    halvings = 12 + math.ceil(max(0.0, math.log2(q.max()) / 2))
-    finer = second_moments(activation, q, order=36, halvings=halvings)
-    return _largest_errors(second_moments(activation, q), finer)[1]
 
 
 def _largest_errors(found: Array, expected: Array) -> tuple[float, float]:

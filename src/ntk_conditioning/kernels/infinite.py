@@ -80,7 +80,6 @@ def ntk(
         SamplesError: if ``x`` or ``x2`` is no finite matrix, or ``depth`` is negative or not whole.
         ZeroRowError: if a sample is zero.
         UnknownActivationError: if ``activation`` names none.
-        ScaleError: if a scale is no finite number, or negative.
         UnresolvedKernelError: if the kernel leaves the range of float64, or its cosines are not
             known to `TOLERATED`.
         NotEnoughMemoryError: if the kernel, 8 n n2 bytes, exceeds the available memory.

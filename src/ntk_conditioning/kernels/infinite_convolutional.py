@@ -39,14 +39,13 @@ from ntk_conditioning.angles.pairs import require_directions, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.infinite_network import (
-    SamplesError,
     UnresolvedKernelError,
     require_cosines,
     resolved_dual,
     samples_of,
     set_symmetric,
 )
-from ntk_conditioning.memory import GB, NotEnoughMemoryError, require
+from ntk_conditioning.memory import require
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation, Array
 
@@ -54,7 +53,6 @@ Pooling = Literal["none", "average"]
 
 PAIRS = 2**18  # pairs of pixels in a tile: larger tiles are no faster
 ARRAYS = 32  # arrays of a tile's size that exist at once, with erf's dual
-MEMORY = GB  # bytes that they may take
 
 
 class ConvolutionError(UserError):
@@ -93,12 +91,11 @@ def kernels(
     that, unless the activation is homogeneous.
 
     Raises:
-        SamplesError: if ``x`` is no array of finite images, or a depth is negative or not whole.
+        SamplesError: if ``x`` is no array of finite images.
         ConvolutionError: if ``kernel_size`` is even or not positive, or ``pooling`` unknown.
         ZeroRowError: if an image is zero.
         UnknownActivationError: if ``activation`` names none.
-        NotEnoughMemoryError: if one pair of images takes more than `MEMORY`, or all kernels and
-            patches more than is available.
+        NotEnoughMemoryError: if kernels, patches and a tile of pairs exceed the available memory.
         UnresolvedKernelError: if squares of pixels, or kernels, leave the range of float64, or
             cosines are not known to `TOLERATED`.
 
@@ -108,9 +105,6 @@ def kernels(
     """
     images = samples_of(x, ndim=4, form="(n, colours, height, width)")
     require_directions(images.reshape(len(images), -1))
-    for depth in (depths := [*depths]):
-        if not hasattr(depth, "__index__") or depth < 0:
-            raise SamplesError(f"depth {depth!r} is negative or not whole; it counts convolutions")
     depths = sorted(set(depths))
     if not hasattr(kernel_size, "__index__") or kernel_size < 1 or kernel_size % 2 == 0:
         raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")
@@ -118,14 +112,11 @@ def kernels(
         raise ConvolutionError(f"no pooling is called {pooling!r}; give 'none' or 'average'")
     pooled, positions = pooling == "average", math.prod(images.shape[2:])
     pairs = positions**2 if pooled else positions
-    if 8 * ARRAYS * pairs > MEMORY:
-        raise NotEnoughMemoryError(
-            f"a pair of images of {positions} pixels takes {8 * ARRAYS * pairs / GB:.2g} GB with "
-            f"{pooling} pooling, above {MEMORY / GB:.2g} GB; give smaller images"
-        )
     n, deepest = len(images), max(depths, default=0)
-    patches = n * positions * kernel_size**2 * (images.shape[1] + deepest)
-    require(8 * (2 * len(depths) * n * n + patches), f"kernels of {n:,} images")
+    needed = n * positions * kernel_size**2 * (images.shape[1] + deepest)  # for patches
+    needed += 2 * len(depths) * n * n + ARRAYS * max(PAIRS, pairs)
+    what = f"kernels of {n:,} images of {positions:,} pixels"
+    require(8 * needed, what, "take fewer or smaller images")
     network = _Network(images, depths, activations.get(activation), pooled=pooled, taps=kernel_size)
     results = [Kernels(depth, *np.empty((2, n, n))) for depth in depths]
     for rows, columns in upper_tiles(n, max(1, math.isqrt(PAIRS // pairs))):
@@ -139,9 +130,8 @@ def kernels(
 class _Layer(NamedTuple):
     """A convolution and its activation: the dual, and what pixels have.
 
-    ``units`` (nP, k² c) are patches as unit vectors. ``patches``, ``outputs`` and ``slopes`` (nP,)
-    are standard deviations of u, h and the derivative. ``means`` are g E σ(u), if patches of zeros
-    need them.
+    ``units`` (nP, k² c) are patches as unit vectors; ``patches``, ``outputs``, ``slopes`` (nP,) are
+    deviations of u, h and the derivative; ``means`` are g E σ(u), if a patch is zero.
     """
 
     dual: Dual

@@ -18,10 +18,9 @@ def ntks(
 ) -> dict[int, Array]:
     """Return the NTKs (n, n) of infinite width of samples ``x`` (n, d), in float64, by depth.
 
-    ``model`` is a name in `architectures.MODELS` that has a limit; ``image`` is the height, width
-    and colours of a sample, for the convolutional ones.
+    ``model`` is a name in `architectures.MODELS`; ``image`` height, width and colours of a sample.
 
-    Raises `ValueError` if there is no recursion for the model, and the errors of `infinite.ntk`.
+    Raises `KeyError` if there is no recursion for the model, and the errors of `infinite.ntk`.
     """
     if model in ("conv", "conv_pool") and image is not None:
         images = x.reshape(len(x), *image).transpose(0, 3, 1, 2)
@@ -37,7 +36,5 @@ def ntks(
             "residual_mlp": {"branch_scale": 1.0},
             "residual_mlp_scaled": {"branch_scale": max(depth, 1) ** -0.5},
         }
-        if model not in scales:
-            raise ValueError(f"{model} has no closed recursion of infinite width")
         kernels[depth] = infinite.ntk(x, depth=depth, activation=activation, **scales[model])
     return kernels

@@ -66,16 +66,11 @@ class SamplesError(UserError):
     """The samples are no finite matrix or too few, or the depth is negative."""
 
 
-class ScaleError(UserError):
-    """The scale of branches or biases is no finite number, or negative."""
-
-
 class InfiniteNetwork:
     """The network of infinite width on given samples, after ``depth`` hidden layers.
 
-    Arguments and errors are those of `infinite.ntk`; all results are in float64. ``error`` is the
-    sum of the duals' errors, relative to the largest entries, ``relative_error`` of those relative
-    to cosine distances.
+    Arguments and errors are those of `infinite.ntk`; results are in float64. ``error`` sums the
+    duals' errors relative to the largest entries, ``relative_error`` those to cosine distances.
     """
 
     def __init__(
@@ -89,9 +84,6 @@ class InfiniteNetwork:
         bias_scale: float = 0.0,
     ) -> None:
         branch = 1.0 if branch_scale is None else branch_scale
-        for name, value in (("branch_scale", branch), ("bias_scale", bias_scale)):
-            if not 0 <= value < math.inf:
-                raise ScaleError(f"{name} is {value:g}; give a finite number, at least 0")
         if not hasattr(depth, "__index__") or depth < 0:
             raise SamplesError(f"depth {depth!r} is negative or not whole; it counts hidden layers")
         self.x = samples_of(x)
@@ -110,7 +102,7 @@ class InfiniteNetwork:
             q = np.einsum("nd,nd->n", self.x, self.x)
         in_range = np.isfinite(q) & (q >= np.finfo(np.float64).tiny)
         self.require(in_range.all(), "squared norms leave float64's range")
-        self.norms, self._biased = np.sqrt(q), bias_scale > 0
+        self.norms, self._biased = np.sqrt(q), bias_scale != 0
         self._build(q, depth, float(branch_scale is not None), branch * branch, bias_scale**2)
         self.error = math.fsum(layer.error for layer, _, _ in self._layers)
         self.relative_error = math.fsum(layer.relative_error for layer, _, _ in self._layers)

@@ -46,8 +46,7 @@ class Table:
 
         As e is concave up to 1 and vanishes at 0, an error δ of a distance is one of at most
         e δ / w there; beyond, the slope at 2 - g is no larger than that at g. Nor is it more than
-        e(δ), as the kernel has no negative coefficient. Closer than the table's first node, e
-        itself is counted.
+        e(δ), as the kernel has no negative coefficient. Before the first node, e itself counts.
         """
         first, last = np.searchsorted(AT, _position(np.array([w.min(), w.max()])))
         error = self.errors[max(0, first - 2) : last + 1].max()

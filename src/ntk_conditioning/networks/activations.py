@@ -241,10 +241,7 @@ def normrelu_constants(kink: float) -> tuple[float, float]:
 
 
 def normrelu(kink: float, *, name: str | None = None) -> Activation:
-    """Return λ (max(z - c, 0) + b), of mean 0 and variance 1 (agarwal2021deep, Eq. (4)).
-
-    ``kink`` is c.
-    """
+    """Return λ (max(z - kink, 0) + b) of mean 0 and variance 1 (agarwal2021deep, Eq. (4))."""
     scale, offset = normrelu_constants(kink)
     return Activation(
         name or f"{_NORMRELU}-{kink:g}",

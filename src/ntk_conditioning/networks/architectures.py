@@ -58,8 +58,6 @@ MODELS = {
     "resnet_fixup": Model("resnet", fixup=True),
 }
 
-_OWN = Model("own")
-
 
 def kind_of(name: str) -> Model:
     """Return the kind of network of a name; one that is not built in is the user's.
@@ -67,7 +65,7 @@ def kind_of(name: str) -> Model:
     >>> kind_of("resnet_fixup").fixup, kind_of("mine").family
     (True, 'own')
     """
-    return MODELS.get(name, _OWN)
+    return MODELS.get(name, Model("own"))
 
 
 def size_problem(name: str, *, depth: int = 2, width: int = HEADS) -> str | None:
@@ -75,12 +73,8 @@ def size_problem(name: str, *, depth: int = 2, width: int = HEADS) -> str | None
 
     >>> size_problem("resnet", depth=1), size_problem("vit", width=10)
     ('resnet has an even number of layers', 'vit has 4 heads, which share its width evenly')
-    >>> size_problem("mlp", depth=-1)
-    'mlp has a depth of 0 or more, and a width of 1 or more'
     """
     family = kind_of(name).family
-    if width < 1 or depth < 0:
-        return f"{name} has a depth of 0 or more, and a width of 1 or more"
     if family == "resnet" and (depth < 2 or depth % 2):
         return f"{name} has an even number of layers"
     if family not in ("mlp", "own", "resnet") and depth < 1:
@@ -132,8 +126,7 @@ def sizes(
 ) -> Sizes:
     """Return the sizes of a network of `networks.modules`, without biases and normalisation.
 
-    ``image`` is height, width and colours of a sample of ``d`` features, for networks of images.
-    Raises `KeyError` for other names.
+    ``image`` is height, width and colours of samples (d,), if needed. `KeyError` for other names.
 
     >>> sizes("resnet", d=3072, width=16, depth=32, outputs=10, image=(32, 32, 3)).weights
     461872

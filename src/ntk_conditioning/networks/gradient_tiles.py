@@ -121,8 +121,7 @@ class Panel:
 class Panels:
     """Panels of ``size`` of ``n`` samples, of which the two used last are kept in memory.
 
-    Keep no other reference to a panel, or a third stays in memory: pass ``panels[i]`` and
-    ``panels[j]`` directly to a function.
+    Pass ``panels[i]`` directly to a function: with another reference a third stays in memory.
     """
 
     def __init__(self, n: int, size: int, compute: Callable[[slice], Any]) -> None:

@@ -39,8 +39,7 @@ class NotLinearError(UserError):
 class MLP:
     """A network with one output: weights from the input on, and the activation between them.
 
-    ``weights`` are W_1 (m_1, d), …, W_L (m_L, m_(L-1)), W_(L+1) (1, m_L). Depth 0 is the linear
-    model, with W_1 (1, d) only.
+    ``weights`` are W_1 (m_1, d), …, W_L (m_L, m_(L-1)), W_(L+1) (1, m_L); at depth 0 W_1 (1, d).
 
     Raises `ShapeError` if the weights do not chain.
     """
@@ -102,13 +101,10 @@ def init_mlp(
 
     It has ``depth`` hidden layers of ``width`` units, and weights of ``dtype`` on ``device``.
     ``activation`` is an `Activation` or a name that `activations.get` knows. ``generator`` is a
-    NumPy generator, as `numpy.random.default_rng` makes it, not a `torch.Generator`: weights are
-    drawn on the host in float64. So one seed gives the same network on every device, and the same
-    first layers at every depth.
+    NumPy generator, not a `torch.Generator`: weights are drawn on the host in float64, so that one
+    seed gives the same network on every device, and the same first layers at every depth.
 
-    Raises:
-        ShapeError: if ``d`` or ``width`` is below 1, or ``depth`` is negative.
-        UnknownActivationError: if ``activation`` names none.
+    Raises `UnknownActivationError` if ``activation`` names none.
 
     >>> generator = np.random.default_rng(0)
     >>> mlp = init_mlp(3, depth=2, width=8, activation="relu", generator=generator)
@@ -116,8 +112,6 @@ def init_mlp(
     [(8, 3), (8, 8), (1, 8)]
     """
     sigma = activations.get(activation)
-    if d < 1 or width < 1 or depth < 0:
-        raise ShapeError(f"no network has {d} inputs, depth {depth} and width {width}")
     weights = draw_weights(d, depth=depth, width=width, outputs=1, generator=generator)
     return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), sigma)
 

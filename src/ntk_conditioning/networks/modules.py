@@ -2,9 +2,8 @@
 
 Weights come from a NumPy generator: one seed gives one network on every device. fc, resnet and vit
 are in the standard parameterisation; docs/agarwal2021deep.md says what we chose where the paper is
-silent. The others have the NTK parameterisation of `networks.mlp`: all weights and biases are
-N(0, 1), and the factors stand in the forward pass. Depth L counts hidden layers, of a resnet all
-layers, of vit blocks.
+silent. The others have the NTK parameterisation of `networks.mlp`: weights and biases are N(0, 1),
+and factors stand in the forward pass. Depth L counts hidden layers, of a resnet all, of vit blocks.
 """
 
 import math
@@ -110,16 +109,13 @@ def make_network(
     ``image`` is their height, width and colours. For depth and width see the module's docstring;
     ``activation`` may be a name; ``rng`` is a NumPy generator, from which all weights are drawn.
 
-    Raises `UserError` for an unknown name or a size that it cannot have, and `ValueError` if
-    ``image`` is missing.
+    Raises `UserError` for an unknown name or a size that it cannot have.
     """
     if name not in MODELS:
         raise UserError(f"no network {name!r}; built in are {', '.join(MODELS)}")
     if problem := size_problem(name, depth=depth, width=width):
         raise UserError(problem)
     model = MODELS[name]
-    if model.needs_images and image is None:
-        raise ValueError(f"{name} needs the shape of an image")
     sigma, shape = activations.get(activation), image or (1, 1, d)
     builder = _Builder(model, rng, sigma, dtype, d, shape, depth, width, outputs)
     build: Callable[[], Network] = getattr(builder, model.family)
@@ -134,10 +130,8 @@ def has_batch_norm(module: nn.Module) -> bool:
 def freeze_statistics(module: nn.Module, x: Tensor) -> None:
     """Put a module into evaluation mode, its batch norms with the statistics of ``x`` (n, ...).
 
-    These are the means and (unbiased) variances of what each layer sees of the samples; a network
-    at initialisation has none yet.
+    These are the means and (unbiased) variances of what each layer sees of the samples.
 
-    >>> import torch
     >>> norm = nn.BatchNorm1d(1, dtype=torch.float64)
     >>> freeze_statistics(norm, torch.tensor([[1.0], [3.0]], dtype=torch.float64))
     >>> norm.running_mean.tolist(), norm.running_var.tolist(), norm.training
@@ -189,8 +183,7 @@ class _Builder:
     def residual_mlp(self) -> Network:
         """Return f = w u_L / √m with u_l = u_(l-1) + s gain/√m V_l σ(u_(l-1)), u_0 = W_0 x.
 
-        The scale s of each of L branches is 1, or 1/√L if the model is scaled. See
-        `kernels.infinite_network`.
+        The scale s of a branch is 1, or 1/√L if it is scaled, see `kernels.infinite_network`.
         """
         width, branches = self.width, self.depth if self.model.scaled else 1
         scale = _scale(self.activation.gain / math.sqrt(width * branches))
@@ -204,9 +197,8 @@ class _Builder:
     def conv(self) -> Network:
         """Return f = w·α_L / √pixels with α_l = gain/√m σ(W_l * α_(l-1) / 3), α_0 = x.
 
-        Convolutions are of 3 × 3 pixels, with zeros around the image, to m = ``width`` channels.
-        If the model pools, f is w on the mean of α_L over pixels. See
-        `kernels.infinite_convolutional`.
+        Convolutions are of 3 × 3 pixels, zeros around the image, and m = ``width`` channels. If it
+        pools, f is w on the mean of α_L over pixels. See `kernels.infinite_convolutional`.
         """
         height, breadth, colours = self.image
         body: list[nn.Module] = []

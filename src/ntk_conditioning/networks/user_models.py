@@ -56,8 +56,7 @@ class OwnNetwork(Network):
 def load(file: str | Path, function: str) -> UserModel:
     """Return the kind of network that a function of a Python file builds; the file is executed.
 
-    Raises `PluginError` if there is no such file or it fails, `OwnNetworkError` if it has no such
-    function or one that takes other arguments.
+    Raises `PluginError` as `run_file`, `OwnNetworkError` without such a function of such arguments.
     """
     build: Any = run_file(file).get(function)
     model = UserModel(Path(file), function, build)
@@ -85,8 +84,7 @@ def make_user_network(
 ) -> OwnNetwork:
     """Return a user's network at initialisation, on the CPU, as `modules.make_network` does.
 
-    The function gets a `torch.Generator` that is seeded from ``rng``; if it uses torch's global
-    generator instead, this has no effect outside.
+    The function gets a `torch.Generator` seeded from ``rng``; torch's global one stays as it was.
 
     Raises `OwnNetworkError` if the function fails, or returns no module or one of lazy layers.
     """
@@ -112,10 +110,9 @@ def require_trainable(model: UserModel, **size: Any) -> None:
 
     ``size`` is that of `make_user_network`, without the type.
 
-    Raises `OwnNetworkError` if the function fails, its module has no weights to train or some that
-    are not finite, weights do not follow ``generator``, or outputs are not (n, outputs) for n
-    samples, have no gradient, or are drawn anew in each call, as dropout makes them; or if the
-    module changes its input.
+    Raises `OwnNetworkError` if the function fails, weights are none, not finite or do not follow
+    ``generator``, or outputs are not (n, outputs) for n samples, have no gradient, or differ from
+    call to call, as with dropout; or if the module changes its input.
     """
     first, again, other = (
         make_user_network(model, np.random.default_rng(seed), **size, dtype=torch.float32)

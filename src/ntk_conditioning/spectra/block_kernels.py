@@ -39,8 +39,6 @@ def draw_blocks(
     (2, 6)
     """
     if size == "all":
-        if count not in ("all", 1):
-            raise UserError(f"kernel_size all makes 1 block, not {count}; set blocks to 1")
         return [np.arange(n)]
     if size > n:
         raise UserError(f"kernel_size {size} is larger than the dataset's {n} samples")
@@ -72,8 +70,7 @@ class BlockKernel(ABC):
     """A kernel of one network, to be conditioned on blocks of samples.
 
     ``itemsize`` are the bytes of an entry, ``row_bytes`` those of a sample's features and gradient;
-    ``copies`` of a large kernel are in memory. Of a linear network no kernel is formed: its factor
-    has twice the digits.
+    ``copies`` of a large kernel are in memory. Linear networks have a factor instead.
     """
 
     budget: MemoryBudget

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -139,15 +139,12 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     more come out right. The resolution floor is (max(n, p) · eps · σ_max)². With p < n, the n - p
     smallest eigenvalues are exactly zero by structure.
 
-    Raises `KernelError` if ``f`` is no finite matrix of floats, is zero, or has singular values
-    whose squares overflow.
+    Raises `KernelError` if ``f`` is no finite matrix of floats, is zero, or its squares overflow.
 
     >>> round(conditioning_from_factor(np.diag([1.0, 1e-9])).kappa / 1e18, 6)
     1.0
     """
     _check_matrix(f)
-    if exponent := extreme_exponent(max(f.max(), -f.min())):
-        return scaled(conditioning_from_factor(np.ldexp(f, -exponent)), 2 * exponent)
     n, p = f.shape
     singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
     error = growth(n, p) * EPS * singular[0]  # of a σ
@@ -241,8 +238,7 @@ def entries_move(n: int, lambda_max: float, entry_error: float) -> float:
 def check_kernel(k: Any) -> float:
     """Return by how much an array's or tensor's triangles differ, relative to its largest entry.
 
-    The result is 0 if that is rounding. Raises `KernelError` if ``k`` (n, n) is not a finite,
-    symmetric matrix of floats.
+    It is 0 if that is rounding. Raises `KernelError` unless ``k`` (n, n) is finite and symmetric.
     """
     dtype, shape = _check_matrix(k), tuple(k.shape)
     if shape != (len(k), len(k)):
@@ -270,24 +266,6 @@ def _check_matrix(a: Any) -> str:
         bad = size - int((abs(a) < math.inf).sum())
         raise KernelError(f"{bad} of the matrix's {size} entries are not finite")
     return dtype
-
-
-def extreme_exponent(largest: float) -> int:
-    """Return the exponent of 2 in a matrix's largest entry, or 0 if float32 has its square, too."""
-    exponent = max(math.frexp(largest)[1], -1000)
-    return exponent if abs(exponent) > 32 else 0
-
-
-def scaled(found: Conditioning, exponent: int) -> Conditioning:
-    """Return the conditioning of a kernel times 2^exponent."""
-    names = ["lambda_max", "lambda_max_error", "lambda_min", "lambda_min_error", "resolution_floor"]
-    with np.errstate(over="ignore"):
-        numbers: dict[str, Any] = {n: float(np.ldexp(getattr(found, n), exponent)) for n in names}
-        if found.eigenvalues is not None:
-            numbers["eigenvalues"] = np.ldexp(found.eigenvalues, exponent)
-    if not 0 < numbers["lambda_max"] < math.inf:
-        raise KernelError(OUT_OF_RANGE)
-    return replace(found, **numbers)
 
 
 @cache

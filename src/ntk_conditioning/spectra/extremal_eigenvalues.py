@@ -11,6 +11,7 @@ Lanczos fails, the whole spectrum is computed.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,7 @@ from ntk_conditioning.spectra.condition_numbers import (
     check_kernel,
     conditioning,
     entries_move,
-    extreme_exponent,
     resolution_floor,
-    scaled,
     summary,
 )
 
@@ -71,9 +70,6 @@ def extreme_conditioning(
     if not isinstance(k, np.ndarray):
         k = k.numpy(force=True) if k.device.type == "cpu" else k.detach()
     entry_error = max(entry_error, check_kernel(k))
-    if exponent := extreme_exponent(float(k.diagonal().max())):
-        found = extreme_conditioning(k * 2.0**-exponent, entry_error=entry_error, overwrite=True)
-        return scaled(found, exponent)
     if isinstance(k, np.ndarray):
         return _condition(InMemoryMatrix(k, overwrite=overwrite), entry_error)
     # torch is heavy, and a NumPy array needs none of it
@@ -107,8 +103,6 @@ def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) 
 
 def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
     """Return the largest eigenvalue of a symmetric operator and its unit vector (n,)."""
-    if n == 1:
-        return float(operator(np.ones(1))[0]), np.ones(1)
     start = np.random.default_rng(0).standard_normal(n)  # the same in every run
     linear = LinearOperator((n, n), matvec=lambda v: operator(v.ravel()), dtype=np.float64)
     rng = np.random.default_rng(0)  # for restarts where eigenvalues repeat
@@ -130,9 +124,9 @@ class InMemoryMatrix:
         columns = k if k.flags.f_contiguous else k.T
         self._a = np.array(columns, order="F", copy=None if overwrite else True)
         self.n, self.dtype, self._diagonal = len(k), k.dtype, self._a.diagonal().copy()
-        self.norm = float(np.linalg.norm(self._a))
         self.host_bytes = 8 * k.size  # of a solver's copy
-        self._symv, self._trsv = get_blas_funcs(("symv", "trsv"), (self._a,))
+        self._symv, self._trsv, nrm2 = get_blas_funcs(("symv", "trsv", "nrm2"), (self._a,))
+        self.norm = math.hypot(*map(nrm2, self._a.T))  # whose squares float32 might not hold
 
     def multiply(self, v: Vector) -> Vector:
         """Return K v, from the upper triangle."""

@@ -7,10 +7,9 @@ Ubaru, Chen & Saad 2017, "Fast estimation of tr(f(A))").
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,20 +116,14 @@ def condition(
         if not hasattr(k, "trace"):
             raise KernelError("products alone have no trace; give the matrix, or an `ntk_operator`")
         return condition_operator(k)
-    torch = sys.modules.get("torch")  # without which there are no tensors
-    if torch is None or not isinstance(k, torch.Tensor):
+    if not getattr(k, "is_cuda", False) or len(k) < FULL_SPECTRUM_BELOW:
         try:
-            k = np.asarray(k)
-        except ValueError as error:
+            k = k.numpy(force=True) if hasattr(k, "numpy") else np.asarray(k)
+        except (TypeError, ValueError) as error:  # TypeError: of bfloat16, or sparse
             raise KernelError(f"the kernel is no matrix: {one_line(error)}") from error
-    elif k.layout is not torch.strided or k.dtype is torch.bfloat16 or k.device.type == "meta":
-        raise KernelError(
-            f"the kernel is {k.dtype} of layout {k.layout} on {k.device}: give a dense one of "
-            "float64 (or float32)"
-        )
-    if k.ndim == 2 and len(k) >= FULL_SPECTRUM_BELOW:
-        return extreme_conditioning(k)
-    return conditioning(k if isinstance(k, np.ndarray) else k.numpy(force=True))
+    large = k.ndim == 2 and len(k) >= FULL_SPECTRUM_BELOW
+    solve: Callable[[Any], Conditioning] = extreme_conditioning if large else conditioning
+    return solve(k)
 
 
 def condition_operator(
@@ -141,8 +134,7 @@ def condition_operator(
     As many products again estimate the Frobenius norm. The runs start at random vectors of the
     ``seed``'s role "probes"; the same seed gives the same bytes. A bar shows long work.
 
-    Raises `KernelError` if ``k`` is zero or has entries that are not finite, or for fewer than two
-    probes, which have no interval.
+    Raises `KernelError` if ``k`` is zero or not finite, or for fewer than two probes.
     """
     if probes < 2 or steps < 1:
         raise KernelError(f"{probes} probes of {steps} steps: give two probes, and a step, or more")

@@ -16,12 +16,12 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import eigvalsh
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import empirical, infinite
 from ntk_conditioning.networks.mlp import MLP, init_mlp
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.condition_numbers import (
     Conditioning,
+    KernelError,
     conditioning,
     conditioning_from_factor,
 )
@@ -42,16 +42,11 @@ MPMATH = SimpleNamespace(
 KINDS = (("linear", True), ("relu", True), ("relu", False))
 
 
-class ProblemError(UserError):
-    """The samples of a problem have a singular kernel, so that no kappa exists."""
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A kernel of samples ``x`` (n, d), of which the first two are ``delta`` apart.
 
-    It is that of the network ``mlp``, or of the ReLU network of infinite width where there is none.
-    The smaller ``delta``, the larger kappa.
+    It is that of ``mlp``, or of the infinite ReLU network. The smaller ``delta``, the larger kappa.
     """
 
     activation: str
@@ -89,14 +84,7 @@ def problems(
 
     Each comes with ``points`` distances of the pair, logarithmically spaced, from 1 down. Problems
     of one seed share all samples but the pair's second, and the first layers.
-
-    Raises `ProblemError` with more samples than dimensions, whose Gram matrix is singular.
     """
-    if samples > dim:
-        raise ProblemError(
-            f"{samples} samples in {dim} dimensions have a singular Gram matrix; "
-            "give as many dimensions or more"
-        )
     for seed, depth in product(seeds, depths):
         rng = generator(seed, "data")
         x = rng.standard_normal((samples, dim)) / math.sqrt(dim)
@@ -117,7 +105,7 @@ def problems(
 def measure(problem: Problem) -> list[Measurement]:
     """Return the kappa of every recipe for this kind of kernel, with the reference and the error.
 
-    Raises `ProblemError` as `reference`.
+    Raises `KernelError` as `reference`.
     """
     found = _finite(problem.mlp, problem.x) if problem.mlp else _infinite(problem.x, problem.depth)
     rows = []
@@ -172,7 +160,7 @@ def _unguarded(eigenvalues: NDArray[np.floating[Any]], dtype: DTypeLike) -> Esti
 def reference(problem: Problem) -> Any:
     """Return kappa of a problem as an mpmath number of `DIGITS` digits.
 
-    Raises `ProblemError` if λ_min is not above the rounding errors of those digits.
+    Raises `KernelError` if λ_min is not above the rounding errors of those digits.
     """
     with mpmath.workdps(DIGITS):
         x = MPMATH.array(problem.x)
@@ -185,8 +173,9 @@ def reference(problem: Problem) -> Any:
         eigenvalues = mpmath.eigsy(mpmath.matrix(kernel.tolist()), eigvals_only=True)
         smallest, largest = min(eigenvalues), max(eigenvalues)
         if smallest <= largest * mpmath.mpf(10) ** (5 - DIGITS):
-            raise ProblemError(
-                "the kernel of a problem is singular; give wider networks and fewer samples"
+            raise KernelError(
+                "the kernel of a problem is singular; give wider networks, or fewer samples than "
+                "dimensions"
             )
         return largest / smallest
 

@@ -36,8 +36,7 @@ def or_missing(statistic: float) -> float | None:
 def summarize(spectra: pa.Table) -> pa.Table:
     """Return the conditioning table of a spectra table, which needs the columns `NEEDED` only.
 
-    It has one row for each key, with statistics over blocks and seeds; those that a missing kappa
-    enters are missing.
+    It has a row for each key, with statistics over blocks and seeds, missing where a kappa is.
     """
     frame = spectra.select(NEEDED).to_pandas()
     kappa = as_infinite(frame["kappa"])

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.duals.closed_forms import angle_of, leaky_relu_step
+from ntk_conditioning.duals.closed_forms import LeakyReLUDual, angle_of, pair_cosine_distances
 from ntk_conditioning.networks.calculus import Array
 from ntk_conditioning.theory import DomainError
 
@@ -73,8 +73,9 @@ def _angles(theta_in: ArrayLike, depth: int) -> tuple[Array, Array]:
     if not ((theta >= 0) & (theta <= math.pi)).all():
         raise DomainError("an angle between two vectors lies in [0, π] radians")
     w = distance = 2 * np.sin(theta / 2) ** 2
+    relu = LeakyReLUDual(np.ones(1), negative_slope=0)
     for layer in range(1, depth + 1):
-        w, h = leaky_relu_step(w, theta, bend=1.0)
+        w, h = pair_cosine_distances(relu, w, theta)
         theta = angle_of(w)
         distance = (w + layer * (distance + h - distance * h)) / (layer + 1)
     shape = np.shape(theta_in)

@@ -16,8 +16,7 @@ from ntk_conditioning.errors import UserError
 class Loss:
     """A loss of one sample's outputs; ``codes`` (k, c) are those of the k classes.
 
-    It is -log softmax(f)_y (``softmax``) or |f - code of y|² / 2, whose Hessian in the outputs is
-    the identity.
+    It is -log softmax(f)_y (``softmax``) or |f - code of y|² / 2, of Hessian 1 in the outputs.
     """
 
     codes: Tensor
@@ -57,8 +56,7 @@ def make_loss(
 ) -> Loss:
     """Return a loss for data of so many classes.
 
-    ``outputs`` is ``classes``, one for each, or ``scalar``: one output, whose targets are spaced
-    evenly from -1 for the first class to 1 for the last.
+    ``outputs`` is ``classes``, one for each, or ``scalar``: one, of targets evenly from -1 to 1.
 
     Raises `UserError` for fewer than two classes, or a cross-entropy of one output.
     """

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ntk_conditioning.angles.pairs import require_directions
 from ntk_conditioning.kernels.infinite_network import InfiniteNetwork
 from ntk_conditioning.networks.activations import Activation
 from ntk_conditioning.spectra.condition_numbers import EPS, growth, resolution_floor, resolved_ratio
@@ -64,7 +63,6 @@ def repairs(
 
     Raises `ZeroRowError` if a sample is 0.
     """
-    require_directions(x)
     y = np.zeros((len(x), 0)) if y is None else y
 
     def kernel(samples: Array) -> Array:

@@ -62,7 +62,7 @@ class Training(Steps):
             same for all samples. With running statistics or in mixed precision only the losses of
             steps count, and what is not finite.
 
-    Raises `UserError` if seeds have unequal numbers of samples, or labels that are no classes.
+    Raises `UserError` for labels that are no classes.
     """
 
     METRICS = (

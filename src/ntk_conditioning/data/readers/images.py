@@ -74,8 +74,7 @@ def read_cifar10(path: Path, *, split: Literal["train", "test"] = "train") -> Ra
     the one around it. A batch is a row of records (Krizhevsky 2009, the dataset's page): a byte for
     the label, then 1024 bytes each of red, green and blue, row by row.
 
-    Raises `FormatError` if the archive or a batch is damaged, and `ContentError` if a batch is
-    missing.
+    Raises `FormatError` if archive or batch are damaged, and `ContentError` if one is missing.
     """
     names = BATCHES[split]
     if path.is_dir():

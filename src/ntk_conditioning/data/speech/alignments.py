@@ -35,12 +35,10 @@ def phone_labels(
 ) -> NDArray[np.int64]:
     """Return the class at each position, counted in samples, by the tier ``phones`` of a TextGrid.
 
-    An interval holds its start but not its end, both rounded to the nearest sample. What no
-    interval holds is silence. The last phone goes on for ``tolerance`` samples, for aligners count
-    in whole frames.
+    An interval holds its start but not its end, rounded to the nearest sample. What none holds is
+    silence. The last goes on for ``tolerance`` samples, as aligners count in whole frames.
 
-    Raises `FormatError`, or `ContentError` if there is no such tier, if it has other labels than
-    phones, or if a position is later.
+    Raises `FormatError`, or `ContentError` without a tier of phones, or for a later position.
     """
     from praatio import textgrid
 
