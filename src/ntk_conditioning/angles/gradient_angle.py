@@ -15,7 +15,7 @@ from ntk_conditioning.angles.directions import split_along
 from ntk_conditioning.angles.pairs import ZeroRowError
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.mlp import MLP, check_inputs
+from ntk_conditioning.networks.mlp import MLP, ShapeError, check_inputs
 
 vjp: Any = torch.autograd.functional.vjp  # which has no types
 
@@ -43,7 +43,7 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     the network's device, whatever its dtype; angles of 1e-9 keep seven digits, larger ones more.
 
     Raises:
-        ShapeError: if the rows do not fit the network.
+        ShapeError: if the rows do not fit the network or each other.
         ZeroGradientError: if a gradient is zero.
         NonFiniteGradientError: if the square of one leaves float64's range.
 
@@ -55,6 +55,8 @@ def pair_angle(mlp: MLP, x1: Tensor, x2: Tensor) -> Tensor:
     """
     check_inputs(mlp, x1)
     check_inputs(mlp, x2)
+    if x1.shape != x2.shape:
+        raise ShapeError(f"{len(x1)} rows cannot be paired with {len(x2)}")
     exact = mlp.to(torch.float64)
     chunks = zip(*(torch.split(x.double(), PAIRS_AT_ONCE) for x in (x1, x2)), strict=True)
     return torch.cat([_pair_angle(exact, *pairs) for pairs in chunks])

@@ -104,7 +104,9 @@ def init_mlp(
     NumPy generator, not a `torch.Generator`: weights are drawn on the host in float64, so that one
     seed gives the same network on every device, and the same first layers at every depth.
 
-    Raises `UnknownActivationError` if ``activation`` names none.
+    Raises:
+        ShapeError: if ``d`` or ``width`` is below 1, or ``depth`` is negative.
+        UnknownActivationError: if ``activation`` names none.
 
     >>> generator = np.random.default_rng(0)
     >>> mlp = init_mlp(3, depth=2, width=8, activation="relu", generator=generator)
@@ -112,6 +114,8 @@ def init_mlp(
     [(8, 3), (8, 8), (1, 8)]
     """
     sigma = activations.get(activation)
+    if d < 1 or width < 1 or depth < 0:
+        raise ShapeError(f"no network has {d} inputs, depth {depth} and width {width}")
     weights = draw_weights(d, depth=depth, width=width, outputs=1, generator=generator)
     return MLP(tuple(w.to(device=device, dtype=dtype) for w in weights), sigma)
 

@@ -22,7 +22,7 @@ from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels import infinite
 from ntk_conditioning.kernels.infinite import SamplesError
 from ntk_conditioning.networks import activations
-from ntk_conditioning.networks.mlp import MLP
+from ntk_conditioning.networks.mlp import MLP, ShapeError
 from ntk_conditioning.seeds import generator
 from tests.ntk_conditioning.gradients import inputs, network
 from tests.ntk_conditioning.references import exact_gradients
@@ -192,7 +192,9 @@ def test_rows_without_a_direction_are_refused(options):
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_one_distinct_sample_has_no_angle(n):
+def test_one_distinct_sample_has_no_angle_and_other_rows_cannot_be_paired(n):
+    with pytest.raises(ShapeError, match=f"{n} rows cannot be paired with 2"):
+        pair_angle(network(), inputs(n), inputs(2))
     x = inputs(1).repeat(n, 1)
     with pytest.raises(UserError, match="distinct samples have no smallest angle; give two"):
         min_angle(network(), x, exclude_duplicates=True)
