@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from ntk_conditioning.angles.pairs import find_duplicates
 from ntk_conditioning.data import datasheets
 from ntk_conditioning.errors import UserError
+from ntk_conditioning.networks.calculus import Array
 from ntk_conditioning.theory.sphere import effective_dimension, unit_rows
-
-Array = NDArray[np.float64]
 
 #: Values in this range can be squared in float64.
 SMALLEST, LARGEST = 1e-144, 1e144

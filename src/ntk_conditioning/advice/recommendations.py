@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ntk_conditioning.advice.geometry import Geometry, geometry
 from ntk_conditioning.kernels import infinite, interpolated_kernels
 from ntk_conditioning.kernels.sampled import sampled_ntks
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.activations import Activation, Array
 from ntk_conditioning.seeds import generator
 from ntk_conditioning.spectra.spikes import spike_and_bulk
 from ntk_conditioning.theory.depth import phase
@@ -22,8 +22,6 @@ from ntk_conditioning.theory.finite_width import spread
 from ntk_conditioning.theory.phase_diagram import DataPlace, measure
 from ntk_conditioning.threads import pool
 from ntk_conditioning.training.preconditioning import KERNEL, Repaired, prepared, repairs
-
-Array = NDArray[np.float64]
 
 #: Samples of a kernel, and of the kernels of finite networks, at most.
 BLOCK, SMALL_BLOCK = 512, 64

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.calculus import Array as Array
 
 Measurements = Iterator[list[dict[str, Any]]]
@@ -42,18 +41,11 @@ def measurement(
 
 @dataclass(frozen=True)
 class Setting:
-    """How large the experiments are: ascending widths (two or more), depths from 1 on, and seeds.
-
-    Raises `UserError` for fewer widths, of which there would be no exponents, and other depths.
-    """
+    """How large experiments are: ascending widths, two or more, depths from 1 on, and seeds."""
 
     widths: Sequence[int]
     depths: Sequence[int]
     seeds: Sequence[int]
-
-    def __post_init__(self) -> None:
-        if len(self.widths) < 2 or min(self.depths) < 1:
-            raise UserError("experiments need two widths or more, and depths of at least 1")
 
 
 def grid(**keys: Any) -> Iterator[Any]:

@@ -83,24 +83,19 @@ def curves(
     points["curve"] = points[keys].astype(str).agg(", ".join, axis="columns") if keys else ""
     exists = points[y].notna().groupby([points["curve"], points[x]]).transform("all")
     points["segment"] = (~exists).groupby(points["curve"]).cumsum()  # between two gaps
-    points = points[exists]
-    first = points.drop_duplicates("curve").set_index("curve")
-    values = first[hue] if hue else pd.Series("", first.index)
     shades = dict(palette or looks.colors(hue, data[hue])) if hue else {}
     shapes = looks.markers(hue or "", data[hue] if hue else [""])
     strokes = (dashes or looks.dashes(data[style])) if style else {}
-    look: dict[str, Any] = {"markeredgewidth": 0.4, "markeredgecolor": "auto", **line}
-    look["markers"] = {c: shapes[value] for c, value in values.items()} if markers else False
-    look["dashes"] = {c: strokes[first.loc[c, style]] if style else "" for c in first.index}
-    look |= {"errorbar": None if band else ("pi", 100), "err_kws": BAND}
-    look.pop("label", None)  # a FacetGrid gives one, and a colour
-    if hue:
-        look |= {"hue": hue, "palette": shades}
-        look.pop("color", None)
-    for _, segment in points.groupby("segment"):
-        sns.lineplot(segment, x=x, y=y, style="curve", ax=ax, legend=False, **look)
-    for (curve, _), segment in points.groupby(["curve", "segment"]):
-        shade = shades[values[curve]] if hue else line.get("color")
+    line.pop("label", None)  # a FacetGrid gives one, and a colour
+    for _, segment in points[exists].groupby(["curve", "segment"], sort=False):
+        first = segment.iloc[0]
+        look: dict[str, Any] = {"markeredgewidth": 0.4, "markeredgecolor": "auto", **line}
+        look |= {"color": shades[first[hue]]} if hue else {}
+        look |= {"marker": shapes[first[hue] if hue else ""]} if markers else {}
+        look |= {"dashes": strokes[first[style]] if style else ""}
+        look |= {"errorbar": None if band else ("pi", 100), "err_kws": BAND}
+        sns.lineplot(segment, x=x, y=y, ax=ax, legend=False, **look)
+        shade = ax.lines[-1].get_color()
         if band:
             low, high = (segment[name].astype(float) for name in band)
             ax.fill_between(segment[x], low, high, color=shade, zorder=1, **BAND)
@@ -265,9 +260,7 @@ def seed_samples(seeds: Iterable[int]) -> list[Patch]:
 
 def legend(figure: Figure, *groups: Sequence[Line2D | Patch], columns: int = 4) -> None:
     """Write a legend below the axes, each group of samples on rows of its own."""
-    columns = min(columns, max(map(len, groups), default=0))
-    if not columns:
-        return
+    columns = min(columns, max(map(len, groups)))
     cells: list[Line2D | Patch] = []
     for group in groups:
         cells += [*group, *(sample("", linestyle="none") for _ in range(-len(group) % columns))]
@@ -281,22 +274,20 @@ def network_label(network: Network) -> str:
     >>> network_label(("fc_batch_norm", "relu")), network_label(("resnet", "selu"))
     ('batch norm, ReLU', 'SELU')
     """
-    remedy, activation = _remedy(network), looks.label("activation", network[1])
-    return f"{looks.label('remedy', remedy)}, {activation}" if remedy else activation
+    kinds = dict.fromkeys([_kind(network), ("activation", network[1])])
+    return ", ".join(looks.label(*kind) for kind in kinds)
 
 
 def network_look(network: Network) -> dict[str, str]:
     """Return colour and marker: of the normalisation if there is one, else of the activation."""
-    remedy = _remedy(network)
-    column, value = ("remedy", remedy) if remedy else ("activation", network[1])
-    return {
-        "color": looks.colors(column, [value])[value],
-        "marker": looks.markers(column, [value])[value],
-    }
+    column, value = _kind(network)
+    color, marker = (of(column, [value])[value] for of in (looks.colors, looks.markers))
+    return {"color": color, "marker": marker}
 
 
-def _remedy(network: Network) -> str:
-    return next((name for name in looks.LOOKS["remedy"] if network[0].endswith(f"_{name}")), "")
+def _kind(network: Network) -> tuple[str, str]:
+    remedies = [name for name in looks.LOOKS["remedy"] if network[0].endswith(f"_{name}")]
+    return ("remedy", remedies[0]) if remedies else ("activation", network[1])
 
 
 def epoch_axis(ax: Axes, training: pd.DataFrame) -> None:
@@ -332,7 +323,7 @@ def draw_accuracies(training: pd.DataFrame) -> Figure:
             ax.set(title=title, ylabel="")
         row[0].set_ylabel("accuracy")
     networks = training[NETWORK].drop_duplicates().itertuples(index=False, name=None)
-    networks = sorted(networks, key=lambda network: (not _remedy(network), network))
+    networks = sorted(networks, key=lambda network: (_kind(network)[0] != "remedy", network))
     handles = [sample(network_label(network), **network_look(network)) for network in networks]
     chance = sample("chance", **CHANCE)
     legend(figure, handles, [chance, *seed_samples([training["seed"].nunique()])])

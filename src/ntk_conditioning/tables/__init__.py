@@ -116,10 +116,7 @@ def from_rows(table: Table | str, rows: Iterable[Mapping[str, Any]]) -> pa.Table
         if odd := row.keys() ^ table.schema.names:
             names = ", ".join(sorted(odd))
             raise TableError(f"table {table.name}: columns missing or unknown in a row: {names}")
-    try:
-        return checked(table, pa.Table.from_pylist(rows, schema=table.schema))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise TableError(f"table {table.name}: {error}") from error
+    return checked(table, pa.Table.from_pylist(rows, schema=table.schema))
 
 
 def checked(table: Table, data: pa.Table) -> pa.Table:
@@ -171,8 +168,7 @@ def collect(
 ) -> pa.Table:
     """Return the rows of many files of one table, sorted by its keys; no rows without files.
 
-    ``columns``, if not all, must contain the keys. `TableError` names all files that are missing
-    or unreadable.
+    ``columns``, if not all, must contain the keys. `TableError` names all missing or damaged files.
     """
     table = get(table)
     names = table.schema.names if columns is None else columns

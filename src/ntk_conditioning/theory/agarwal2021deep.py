@@ -96,8 +96,6 @@ def convergence_depth(delta: float, rho: float, mu: float, dual_at_0: float) -> 
     ``mu`` is μ̃, the coefficient of non-affinity (Definition 29), and ``dual_at_0`` (E σ(z))² > 0.
     """
     _check(delta, mu)
-    if not (0 <= rho <= 1 and 0 < dual_at_0 <= 1):
-        raise DomainError(f"a fixed point {rho:g} and a dual of {dual_at_0:g} at 0 are not in 0…1")
     positive = math.ceil(1 / dual_at_0)
     if rho == 1:
         return positive

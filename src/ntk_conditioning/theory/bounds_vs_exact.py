@@ -16,7 +16,6 @@ from ntk_conditioning.spectra.condition_numbers import conditioning_from_factor
 from ntk_conditioning.theory import DomainError
 from ntk_conditioning.theory import agarwal2021deep as theory
 
-UNIT = 1e-9  # how far norms may be from 1
 RESOLVED = 100  # what decays counts until it is this many times its error
 
 
@@ -29,8 +28,8 @@ def compare(
     since the next shallower depth, of what was at most 1/2 there, if both depths resolve it.
 
     Raises:
-        DomainError: if a norm is not 1, two samples are equal or opposite, or the activation is
-            affine.
+        DomainError: if two samples are equal or opposite, or the activation is affine.
+        SamplesError: if a norm is not 1, see `along_depth`.
     """
     sigma = activations.get(activation)
     common, fixed = _samples(x, sigma), fixed_point(sigma)
@@ -73,9 +72,6 @@ def compare(
 
 def _samples(x: Array, activation: Activation) -> dict[str, Any]:
     """Return the samples' number, dimension and separations, and the activation's numbers."""
-    off = float(np.abs(np.linalg.norm(x, axis=1) - 1).max())
-    if off > UNIT:
-        raise DomainError(f"a norm is {off:.2g} from 1; take a dataset with scaling unit_norm")
     (start,) = along_depth(x, depths=[0], activation="linear")
     delta = float(np.minimum(1 - start.nngp.pairs, 1 + start.nngp.pairs).min())
     if delta <= start.nngp.error:

@@ -10,8 +10,9 @@ import math
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ntk_conditioning.networks.activations import Activation
+from ntk_conditioning.networks.activations import Activation, Array
 
 REACH, STEP = 24.0, 2.5e-4  # where suprema are looked for: tails of activations are straight beyond
 
@@ -50,5 +51,10 @@ def two_layer_smoothness(activation: Activation, input_norm: float, largest_weig
     and the direction of x the Hessian is [[u σ'' c², σ' c], [σ' c, 0]].
     """
     first, second = slope_bounds(activation)
-    bend = largest_weight * second * input_norm**2
-    return (bend + math.hypot(bend, 2 * first * input_norm)) / 2
+    return float(block_norm(largest_weight * second * input_norm**2, first * input_norm))
+
+
+def block_norm(bend: ArrayLike, slope: ArrayLike) -> Array:
+    """Return the norms of [[bend, slope], [slope, 0]], elementwise."""
+    size = np.abs(bend)
+    return np.asarray((size + np.hypot(size, np.multiply(2, slope))) / 2)

@@ -2,8 +2,7 @@
 
 Liu & Hui 2023, "ReLU soothes the NTK condition number and accelerates optimization for wide neural
 networks". Angles are in radians, depth L counts hidden layers, and all functions work elementwise
-on arrays. Where a printed formula and its proof differ, the proof is followed and the difference
-is named.
+on arrays. Where a printed formula and its proof differ, the proof is followed.
 """
 
 import math
@@ -19,8 +18,7 @@ from ntk_conditioning.theory import DomainError
 def embedding_angle(theta_in: ArrayLike, layer: int) -> Array:
     """Return θ^(l) = g^l(θ_in), the angle between the embeddings in a layer, Eq. (9).
 
-    g(z) = arccos((π - z)/π · cos z + 1/π · sin z), Eq. (8), for z in [0, π]; right to rounding for
-    tiny angles too.
+    g(z) = arccos((π - z)/π · cos z + 1/π · sin z), Eq. (8), z in [0, π]; tiny angles keep digits.
 
     >>> round(float(embedding_angle(np.pi, 1) / np.pi), 12)
     0.5

@@ -41,8 +41,6 @@ def effective_dimension(x: Array) -> float:
     # the smaller of two matrices with one Frobenius norm
     products = z @ z.T if len(z) < z.shape[1] else z.T @ z
     pairs = float(np.square(products).sum() - np.square(norms).sum())
-    if pairs <= 0:
-        return math.inf
     return float(norms.sum() / len(z)) ** 2 * len(z) * (len(z) - 1) / pairs
 
 
@@ -52,8 +50,7 @@ def draw(shape: str, parameter: float, rng: np.random.Generator, *, n: int, d: i
     ``uniform`` are uniform on the sphere. With c the ``parameter``, ``equicorrelated`` are
     √c u + √(1-c) z, z uniform, so that their cosines are c on average, and ``two_clusters`` the
     same with -u for half of them. ``power_law`` are Gaussian samples of norm 1 whose j-th feature
-    has a variance of j^(-parameter). Distances come from those of the z: close samples keep their
-    digits.
+    has a variance of j^(-parameter). Distances come from the z: close samples keep their digits.
     """
     tilted = shape in ("equicorrelated", "two_clusters")
     z = rng.standard_normal((n, d - tilted))

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from ntk_conditioning.angles.gradient_angle import ZeroGradientError
-from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.mlp import product
 from ntk_conditioning.transition.feedforward import FeedforwardNet, layers
 
@@ -118,11 +117,8 @@ def lanczos(
     """Return the eigenvalue of largest absolute value and its eigenvector (p,), by SciPy's `eigsh`.
 
     ``operator`` is symmetric; it takes and returns vectors (p,), of the type and place of ``like``.
-    ``tol`` is relative, ``ncv`` how many vectors are kept. Raises `UserError` without convergence.
+    ``tol`` is relative, ``ncv`` how many vectors are kept.
     """
-    if len(like) == 1:  # eigsh takes two or more
-        one = torch.ones_like(like)
-        return float(operator(one)), one
 
     def times(v: NDArray[np.float64]) -> NDArray[np.float64]:
         vector = torch.from_numpy(np.ascontiguousarray(v.reshape(-1))).to(like)
@@ -132,8 +128,5 @@ def lanczos(
     rng = np.random.default_rng(0)
     how = {"v0": rng.standard_normal(len(like)), "rng": rng, "tol": tol, "ncv": ncv}
     linear = LinearOperator((len(like), len(like)), matvec=times, dtype=np.float64)
-    try:
-        values, vectors = eigsh(linear, k=1, which="LM", **how)
-    except ArpackNoConvergence as error:
-        raise UserError(f"the largest eigenvalue did not converge: {error}") from error
+    values, vectors = eigsh(linear, k=1, which="LM", **how)
     return float(values[0]), torch.from_numpy(vectors[:, 0].copy()).to(like)

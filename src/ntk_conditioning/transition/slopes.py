@@ -1,14 +1,10 @@
 """Exponents with which measured quantities fall with the width of a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
 #: Columns that depend on the radius of a ball, and all that are fitted, by study.
 BY_RADIUS = ("quadratic_term", "quadratic_term_fixed")

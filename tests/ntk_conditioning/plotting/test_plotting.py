@@ -186,6 +186,8 @@ def test_a_curve_keeps_its_marker_where_another_has_no_value_and_bounds_are_not_
     assert line.get_marker() == second.get_marker()
     plotting.curves(rows, ax=ax, **look, style="style", markers=False, **plotting.LOWER_BOUND)
     assert {bound.get_linewidth() for bound in ax.lines[1:]} == {0}
+    plotting.curves(rows, ax=ax, **look, linestyle="none")
+    assert ax.lines[-1].get_linestyle() == "None"
 
 
 def test_nothing_beyond_the_axis_changes_nothing_and_arrows_alone_have_no_scale(ax):

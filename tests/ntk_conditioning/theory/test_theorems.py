@@ -219,13 +219,12 @@ def test_rates_are_those_of_decay_where_it_is_resolved():
 def test_what_the_theorems_do_not_cover_is_refused():
     for function, arguments, error, problem in (
         (theory.separating_depth, (0.0, 0.5), DomainError, "samples must differ in direction"),
-        (theory.convergence_depth, (0.5, 0.5, 0.5, 0.0), DomainError, "not in 0…1"),
         *(
             (angle_of, ([0.5, angle], 2), DomainError, r"lies in \[0, π\]")
             for angle_of in (liu2023relu.embedding_angle, liu2023relu.gradient_angle)
             for angle in (-1e-9, 3.2, math.nan)
         ),
-        (rows, (2 * SPACE, 1), DomainError, "a norm is 1 from 1"),
+        (rows, (2 * SPACE, 1), SamplesError, "norms from 2 to 2; scale the samples to norm 1"),
         (rows, (PLANE[:1] * [[1], [-1]], 1), DomainError, "equal or opposite"),
         (rows, (SPACE[:1], 1), SamplesError, "a single sample"),
         (DataPlace("a", 0 * SPACE, 3).draw, (1,), ZeroRowError, "3 rows are zero"),

@@ -115,10 +115,7 @@ def lengths(setting: Setting) -> Measurements:
     beside = np.abs(gamma - 1) > 1e-9
     gamma, squares, biases = gamma[beside], squares[beside], biases[beside]
     away, under = np.abs(gamma - 1), gamma < 1
-    chords, limits = (
-        away * np.where(under, 2 * low, high),
-        away * np.where(under, 1 - below, 1 - above),
-    )
+    chords, limits = away * np.where(under, [[2 * low], [1 - below]], [[high], [1 - above]])
     yield measurement("bias_over_chord_max", np.max(biases / chords))
     yield measurement("length_map_over_bound_max", np.max(np.abs(squares - 1) / limits))
 
@@ -217,10 +214,8 @@ def one_layer(setting: Setting) -> Measurements:
     for sigma in map(activations.get, names):
         row = partial(measurement, activation=sigma.name, n=n, d=2)
         kernel = CorrelationMap(sigma)(_on_arc(n, math.pi / n))  # no two of them opposite
-        yield row(
-            "one_layer_rank",
-            np.linalg.matrix_rank(kernel, rtol=10 * n * np.finfo(float).eps, hermitian=True),
-        )
+        rank = np.linalg.matrix_rank(kernel, rtol=10 * n * np.finfo(float).eps, hermitian=True)
+        yield row("one_layer_rank", rank)
         yield row("odd_coefficients", np.sum(expansion(sigma).coefficients[3::2] ** 2))
 
 

@@ -15,7 +15,6 @@ from ntk_conditioning.duals.hermite import Expansion, expand
 from ntk_conditioning.duals.length_maps import length_map, length_map_slope
 from ntk_conditioning.networks import activations
 from ntk_conditioning.networks.activations import Activation
-from ntk_conditioning.networks.calculus import gaussian_rule
 from ntk_conditioning.theory.agarwal2021deep import correlation_bound, separating_depth
 
 #: Concave on R+, convex on R-, and 0 at 0, as Theorem 37 and Lemma 39 want them.
@@ -172,10 +171,8 @@ def one_layer(setting: Setting) -> Measurements:
 
 
 def nonlinearity(activation: str, gamma: Array) -> Array:
-    """Return μ of Lemma 41 at squared norms ``gamma``, by quadrature of a_1."""
-    sigma, (z, weights) = activations.get(activation), gaussian_rule()
-    a1 = sigma.values(np.sqrt(gamma)[:, None] * z) @ (weights * z)
-    return np.asarray(1 - sigma.gain**2 * a1**2 / length_map(sigma, gamma))
+    """Return μ of Lemma 41, of an odd activation, at squared norms ``gamma``."""
+    return np.array([scaled(activation, root).non_linearity for root in np.sqrt(gamma)])
 
 
 def many_layers(setting: Setting) -> Measurements:

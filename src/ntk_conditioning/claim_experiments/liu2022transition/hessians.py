@@ -92,19 +92,13 @@ def tightness(setting: Setting) -> Measurements:
         bound = theory.assembly_bound(theory.slope_bounds(sigma)[1], SMALL, 1.0)
         term = quadratic_term(sigma, GRID[[np.argmax(np.abs(second))]], 1.0, SMALL, 0.0)
         yield row("theorem_1_tightness", abs(term) / bound)
-        k = int(np.argmax(_block_norm(second, first)))
+        k = int(np.argmax(theory.block_norm(second, first)))
         _, vectors = np.linalg.eigh([[second[k], first[k]], [first[k], 0]])
         changes = SMALL * np.concatenate([vectors.T, -vectors.T])
         terms = [abs(quadratic_term(sigma, GRID[[k]], 1.0, dz, dv)) for dz, dv in changes]
         beta = theory.two_layer_smoothness(sigma, 1.0, 1.0 + SMALL)
         bound = theory.assembly_bound(beta, SMALL, 1.0)
         yield row("theorem_1_tightness_free", max(terms) / bound)
-
-
-def _block_norm(bend: Array, slope: Array) -> Array:
-    """Return the norms of [[bend, slope], [slope, 0]]."""
-    size = np.abs(bend)
-    return (size + np.hypot(size, 2 * slope)) / 2
 
 
 def corollary_1(setting: Setting) -> Measurements:
@@ -120,7 +114,7 @@ def two_layer_norm(sigma: Activation, kind: str, m: int, rng: np.random.Generato
     """Return the norm of the Hessian of a two-layer network of input 1, by its blocks."""
     z = rng.standard_normal(m)
     u = rng.standard_normal(m) if kind == "normal" else rng.choice([-1.0, 1.0], m)
-    norms = _block_norm(u * second_slopes(sigma.slopes, z), sigma.slopes(z))
+    norms = theory.block_norm(u * second_slopes(sigma.slopes, z), sigma.slopes(z))
     return float(norms.max()) / math.sqrt(m)
 
 
