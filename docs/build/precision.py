@@ -35,10 +35,8 @@ def in_markdown() -> str:
         )
         right = max(m.kappa_reference for m in found if m.kappa_reference < wrong)
         beyond = [m for m in found if m.kappa_reference >= wrong]
-        says = "–"
-        if any(m.resolved for m in beyond):
-            says = "wrong numbers, as if they were right"
-        elif beyond:
+        says = "wrong numbers, as if they were right" if beyond else "–"
+        if not all(m.resolved for m in beyond):
             floor = min(m.floor_kappa for m in beyond)
             says = f"no kappa, from the floor of {_shown(floor)} on"
         cells.append([words, _shown(right), _shown(wrong) if beyond else "–", says])

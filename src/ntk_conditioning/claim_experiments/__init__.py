@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ntk_conditioning.errors import UserError
 from ntk_conditioning.networks.calculus import Array as Array
 
 Measurements = Iterator[list[dict[str, Any]]]
@@ -41,11 +42,18 @@ def measurement(
 
 @dataclass(frozen=True)
 class Setting:
-    """How large experiments are: ascending widths, two or more, depths from 1 on, and seeds."""
+    """How large experiments are: ascending widths, depths from 1 on, and seeds.
+
+    Raises `UserError` for fewer than two widths, of which there are no exponents.
+    """
 
     widths: Sequence[int]
     depths: Sequence[int]
     seeds: Sequence[int]
+
+    def __post_init__(self) -> None:
+        if len(self.widths) < 2:
+            raise UserError("experiments need two widths or more")
 
 
 def grid(**keys: Any) -> Iterator[Any]:

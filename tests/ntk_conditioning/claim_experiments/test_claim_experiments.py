@@ -56,9 +56,11 @@ def test_measurements_are_distinct_numbers_and_every_claim_has_its_published_ver
         assert verdict == VERDICTS[f"{paper}.{claim.name}"], claim.name
 
 
-def test_a_paper_without_experiments_is_refused():
+def test_a_paper_without_experiments_and_too_few_widths_are_refused():
     with pytest.raises(UserError, match="no experiments for the paper 'other'"):
         list(measure("other", SETTINGS["liu2023relu"]))
+    with pytest.raises(UserError, match="experiments need two widths or more"):
+        Setting(widths=[64], depths=[1], seeds=[1])
 
 
 def test_draws_of_seeds_a_thousand_apart_are_counted_once():
