@@ -175,7 +175,7 @@ def test_speech_has_the_same_bytes_whatever_the_source_and_the_threads(tree):
 def test_labels_are_phones_where_there_are_alignments(tree, capsys):
     spoken = [(0, 0.5, "AH1"), (0.5, 1.965, "T")]
     for name, intervals in (("19-198-0000", spoken), ("19-198-0001", [(0, 1, "T")])):
-        Path(f"{name}.TextGrid").write_bytes(corpora.textgrid_bytes(intervals))
+        corpora.write_textgrid(Path(), intervals, name=name)
     options = ["--alignments=.", "--settings", "label_offset_ms=5"]
     assert extract_speech_features.main(speech(tree, *options)) == 0
     index = pd.read_parquet("x.parquet")

@@ -180,6 +180,7 @@ OTHER_SAMPLES |= {"five": {"d": 5}, "one_class": {"labels": (7,)}}
 MISTAKES = [
     ({"learning_rates": None}, "--settings: missing 1 required keyword-only argument: 'learn"),
     ({"settings": "epoch=3"}, "--settings: got an unexpected keyword argument 'epoch'"),
+    ({"outputs": "scalar"}, "cross_entropy needs an output for each class; set outputs to"),
     ({"data": "bare.npz"}, "bare.npz has no labels, and training needs them"),
     ({"test": "another_label.npz"}, "another_label.npz has label 8, which no sample of"),
     ({"test": "five.npz"}, "5 features"),

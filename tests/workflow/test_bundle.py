@@ -100,6 +100,8 @@ def test_a_bundle_is_a_workflow_run_crate_that_names_nobody(bundled, unpacked: P
     claims = unpacked / "tables/claims.parquet"
     known = {"sha256": sha256(claims), "bytes": claims.stat().st_size}
     assert recorded["files"]["results/ci/tables/claims.parquet"] == known
+    last = max(job["end"] for job in recorded["jobs"] if "end" in job)
+    assert f"Bagging-Date: {last[:10]}\n" in (folder.parent / "bag-info.txt").read_text()
     assert_not_named([str(bundled.folder), sys.prefix, str(Path.home())], folder.parent)
     assert f'"{getpass.getuser()}"' not in text
     assert f'"{socket.gethostname()}"' not in text
@@ -255,6 +257,7 @@ def test_a_run_of_its_authors_own_data_is_made_again_without_them(tmp_path: Path
     unpacked = archive.unpack(Path(bundle), tmp_path / "unpacked").parents[1]
     assert_not_named([str(tmp_path)], unpacked)
     assert content in (unpacked / crate.NAME).read_text()
+    assert not [*unpacked.rglob("*.npz")]  # nor is a sample in it
     assert verify_bundle.main([bundle, "--rerun"]) == 0
     assert verify_bundle.main([bundle, "--recompute", "20"]) == 2
     assert "…/secret.csv does not exist" in capfd.readouterr().err

@@ -21,12 +21,9 @@ from tests.support.sources import cifar_batches, idx_bytes, npz_bytes, parquet_b
 FILES = {"set/a.bin": b"a" * 700, "set/empty": b"", "set/b.bin": bytes(range(256)) * 4}
 
 
-def write(folder, content, packed=False):
-    (folder / "set.tar").write_bytes(gzip.compress(content, 1) if packed else content)
-    return folder / "set.tar"
-
-
-def contents(path):
+def read_tar(folder, content, *, packed=False):
+    path = folder / "set.tar"
+    path.write_bytes(gzip.compress(content, 1) if packed else content)
     return dict(tar_files(path, bool))
 
 
@@ -45,7 +42,7 @@ REFUSED += [special("x", kind, "/etc/x") for kind in KINDS] + [special("set/..",
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_no_dataset_needs_is_refused(tmp_path, member, packed):
     with pytest.raises(FormatError, match=r"set.tar: member .* is a link or a device, stands outs"):
-        contents(write(tmp_path, tar_bytes(FILES, member), packed=packed))
+        read_tar(tmp_path, tar_bytes(FILES, member), packed=packed)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -56,14 +53,14 @@ def test_nothing_may_follow_the_end(tmp_path, packed):
     lost = whole[:place] + bytes(block) + whole[place + block :]  # which looks like the end
     for content in (whole + b"x", whole * 2, whole[: end + block] + whole, lost):
         with pytest.raises(FormatError, match="data follow the archive's end"):
-            contents(write(tmp_path, content, packed=packed))
+            read_tar(tmp_path, content, packed=packed)
 
 
 def test_other_files_are_named(tmp_path):
     for content in (b"", b"text", b"PK\3\4" + bytes(2000), gzip.compress(tar_bytes(FILES)) + b"x"):
         with pytest.raises(FormatError, match=r"set.tar cannot be read as a tar archive: .* again"):
-            contents(write(tmp_path, content))
-    assert contents(write(tmp_path, tar_bytes({}))) == {}
+            read_tar(tmp_path, content)
+    assert read_tar(tmp_path, tar_bytes({})) == {}
 
 
 ZEROS = gzip.compress(bytes(1 << 24)) * 4  # 64 MB in 64 kB

@@ -19,10 +19,7 @@ def images(n, image=(8, 8, 3)):
     return torch.from_numpy(np.random.default_rng(0).standard_normal((n, image[2], *image[:2])))
 
 
-BY_MODULES = [name for name in MODELS if name != "mlp"]
-
-
-@pytest.mark.parametrize("name", BY_MODULES)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mlp"])
 def test_sizes_are_those_of_the_networks_and_all_weights_are_trained(name):
     """Counted here by hooks at every layer with weights; an odd image, for strides and patches.
 
@@ -154,6 +151,7 @@ def test_attention_is_that_of_torch():
 
 
 EXAMPLE = Path(__file__).parents[3] / "docs/examples/own_network.py"
+SIZE = {"depth": 2, "outputs": 3, "activation": activations.get("relu")}
 BUILD = """\
 import numpy as np
 import torch
@@ -170,8 +168,7 @@ def tried(folder, text):
     """Check the network that a file builds, or that the text returns, and measure its sizes."""
     path = folder / "mine.py"
     path.write_text(text if "def " in text else BUILD + text)
-    size = {"d": 64, "image": None, "depth": 2, "width": 8, "outputs": 3}
-    size["activation"] = activations.get("relu")
+    size = SIZE | {"d": 64, "image": None, "width": 8}
     model = user_models.load(path, "build")
     user_models.require_trainable(model, **size)
     return user_models.measure_sizes(model, **size)
@@ -226,8 +223,7 @@ def test_torchs_usual_initialisation_can_be_kept_and_layers_may_return_lists(tmp
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_example_is_built_from_a_seed(dtype):
     """Two colours of 6 × 4 pixels: shape, type, sizes by hand, and weights of the gain's scale."""
-    size = {"d": 48, "image": (6, 4, 2), "depth": 2, "width": 32, "outputs": 3}
-    size["activation"] = activations.get("relu")
+    size = SIZE | {"d": 48, "image": (6, 4, 2), "width": 32}
     model = user_models.load(EXAMPLE, "build")
     one, other = (
         user_models.make_user_network(model, np.random.default_rng(seed), **size, dtype=dtype)

@@ -20,8 +20,7 @@ from ntk_conditioning.training import mlp_ensemble, trainer
 from ntk_conditioning.training.descent import Descent
 from ntk_conditioning.training.losses import make_loss
 from ntk_conditioning.training.mlp_ensemble import Ensemble
-from ntk_conditioning.training.steps import PADDING as P
-from ntk_conditioning.training.steps import crop_flip, draw_moves
+from ntk_conditioning.training.steps import PADDING, crop_flip, draw_moves
 from ntk_conditioning.training.trainer import NetworkSpec, Split
 from tests.ntk_conditioning.references import plain_losses
 from tests.ntk_conditioning.training.ensembles import LOSSES, ensemble, networks, split
@@ -209,7 +208,7 @@ def test_what_a_module_keeps_to_itself_goes_on_after_a_pause():
 def test_moves_are_those_of_a_loop_follow_from_seed_and_epoch_and_are_spread_evenly():
     x, moves = split(0, 40, *SHAPE).x, draw_moves(3, 2, 40)
     result = crop_flip(x, torch.from_numpy(moves))
-    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (P, P), (P, P)))
+    padded = np.pad(x.numpy(), [(0, 0)] * 2 + [(PADDING, PADDING)] * 2)
     for image, framed, (top, left, mirrored) in zip(result.numpy(), padded, moves, strict=True):
         expected = framed[:, top : top + 6, left : left + 5]
         np.testing.assert_array_equal(image, expected[:, :, ::-1] if mirrored else expected)
@@ -287,14 +286,18 @@ def test_an_explosion_between_two_evaluations_is_seen_and_pauses_leave_no_trace(
 def test_growth_from_nearly_nothing_is_measured_against_zero_outputs():
     """f = w x with x = ±1 as its targets and w - 1 = 1e-4, which each step multiplies by -1.5."""
     data = Split(torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0, 9]))
-    trained = digit_mlps([2.5], depth=0, data=data, epochs=40)
-    trained.restore(trained.state() | {"network.weights.0": np.array([[[1.0001]]])})
+    trained = digit_mlps([2.5, 2.5], depth=0, data=data, epochs=40)
+    # of which the second is infinite from the start
+    trained.restore(trained.state() | {"network.weights.0": np.array([[[1.0001]], [[np.inf]]])})
+    assert all(trained.advance() for _ in range(2))
+    trained.restore(trained.state())  # which goes on without the second
     finish(trained)
     grown = 0.5 * (1e-4 * 1.5 ** np.arange(41)) ** 2
     lost = int(np.argmax(grown > trainer.GROWTH * 0.5))
     assert grown[lost - 1] > 1e8 * grown[0]
     np.testing.assert_allclose(trained.metrics["train_loss"][:lost, 0], grown[:lost], rtol=1e-9)
-    assert trained.diverged.tolist() == [lost]
+    assert trained.diverged.tolist() == [lost, 0]
+    assert all(np.isnan(values[:, 1]).all() for values in trained.metrics.values())
 
 
 def test_networks_that_die_have_diverged_without_growth():
@@ -311,6 +314,11 @@ def test_networks_that_die_have_diverged_without_growth():
     state["network.head.bias"][0] = np.linspace(-1, 1, 10)
     trained.restore(state)
     assert finish(trained).diverged.tolist() == [1, -1]
+    data = Split(torch.tensor([[1.0, 0.0], [1.0, 1.0]]).double(), torch.tensor([0, 9]))
+    trained = digit_mlps([1e-30], depth=0, data=data, epochs=1)
+    trained.advance()
+    trained.restore(trained.state() | {"network.weights.0": np.array([[[20, 1e-14]]])})
+    assert finish(trained).diverged.tolist() == [1]  # 20 and 20 + 1e-14 are roundings apart
 
 
 def test_lagging_statistics_and_outputs_that_are_equal_from_the_start_are_no_divergence():

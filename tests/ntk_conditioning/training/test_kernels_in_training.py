@@ -94,13 +94,13 @@ def test_measurements_are_those_of_explicit_gradients_and_hessians(kind, options
 
 
 def test_what_a_kernel_cannot_tell_is_missing_and_a_linear_loss_has_no_curvature():
-    ones, codes = np.ones((3, 3)), np.eye(3)
-    numbers = kernel_numbers(ones, ones, codes)
+    equal, codes = np.full((3, 3), 3.0), np.eye(3)
+    numbers = kernel_numbers(equal, equal, codes)
     assert np.isnan([numbers["kappa"], numbers["lambda_min"], numbers["alignment"]]).all()
-    assert (numbers["lambda_max"], numbers["kernel_change"]) == (pytest.approx(3), 0)
-    assert all(np.isnan([*kernel_numbers(np.zeros((3, 3)), ones, codes).values()]))
-    assert numbers["min_angle"] == 0
-    assert np.isnan(kernel_numbers(np.diag([1.0, 0.0]), ones[:2, :2], codes[:2])["min_angle"])
+    assert (numbers["lambda_max"], numbers["kernel_change"]) == (pytest.approx(9), 0)
+    assert all(np.isnan([*kernel_numbers(np.zeros((3, 3)), equal, codes).values()]))
+    assert numbers["min_angle"] == 0  # though 3 / sqrt(3)² is above 1
+    assert np.isnan(kernel_numbers(np.diag([1.0, 0.0]), equal[:2, :2], codes[:2])["min_angle"])
     for size in (1, 20):
         w = torch.zeros(size, dtype=torch.float64, requires_grad=True)
         assert abs(sharpness(w.sum(), {w: 1.0}, start=np.random.default_rng(1))) <= 1e-12

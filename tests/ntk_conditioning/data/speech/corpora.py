@@ -3,7 +3,6 @@
 import io
 import shutil
 import tarfile
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -53,10 +52,11 @@ def make_tar(tree: Path, archive: Path) -> Path:
     return archive
 
 
-def textgrid_bytes(intervals=INTERVALS, *, tier="phones", form="long_textgrid") -> bytes:
+def write_textgrid(folder, intervals=INTERVALS, *, name="a", tier="phones", form="long_textgrid"):
+    path = folder / f"{name}.TextGrid"
+    path.parent.mkdir(parents=True, exist_ok=True)
     grid = textgrid.Textgrid()
     grid.addTier(textgrid.IntervalTier("words", [(0, intervals[-1][1], "hu")]))
     grid.addTier(textgrid.IntervalTier(tier, intervals, 0, intervals[-1][1]))
-    with tempfile.NamedTemporaryFile() as file:
-        grid.save(file.name, format=form, includeBlankSpaces=True)
-        return Path(file.name).read_bytes()
+    grid.save(str(path), format=form, includeBlankSpaces=True)
+    return path

@@ -15,7 +15,7 @@ from ntk_conditioning.data.speech.extraction import draw_frames
 from ntk_conditioning.data.speech.features import FeatureSettings, frame_count
 from ntk_conditioning.errors import UserError
 from tests.ntk_conditioning.data.speech import corpora
-from tests.ntk_conditioning.data.speech.corpora import SUBSET, UTTERANCES, flac, read_waveform
+from tests.ntk_conditioning.data.speech.corpora import SUBSET, flac, read_waveform, write_textgrid
 
 RATE, SETTINGS = 16000, FeatureSettings()
 NOISE = np.random.default_rng(0).integers(-900, 900, 900).astype(np.int16)
@@ -117,7 +117,7 @@ def test_the_filterbank_is_the_plain_one(settings):
     for samples in (0, 1, 399, 400, 401, 559, 560, 561, 719, 720):
         energies = features.filterbank(read_waveform()[:samples], settings)
         assert len(energies) == frame_count(samples, settings)
-    for path in UTTERANCES[::6]:
+    for path in corpora.UTTERANCES[::6]:
         waveform = read_waveform(path)
         energies = features.filterbank(waveform, settings)
         assert energies.dtype == np.float32
@@ -144,13 +144,6 @@ def test_vectors_are_normalised_frames_side_by_side_of_a_band_in_single_precisio
         FeatureSettings(low_freq=9000)
     with pytest.raises(UserError, match="frame_shift_ms, in ms, have to span a sample"):
         FeatureSettings(frame_shift_ms=0.01)
-
-
-def write_textgrid(folder, *intervals, name="a", **options):
-    path = folder / f"{name}.TextGrid"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(corpora.textgrid_bytes(*intervals, **options))
-    return path
 
 
 def phones_at(path, *positions: int) -> list[str]:
@@ -190,7 +183,7 @@ def test_textgrids_of_both_forms_and_speaker_tiers_are_read_if_whole_and_in_orde
         phones_at(write_textgrid(tmp_path, tier="segments"), 0)
     with pytest.raises(UserError, match=r"a\.TextGrid: 'tʃ' is no phone of ARPAbet"):
         phones_at(write_textgrid(tmp_path, [(0, 1, "tʃ")]), 0)
-    whole, path = corpora.textgrid_bytes().decode(), tmp_path / "a.TextGrid"
+    whole = (path := write_textgrid(tmp_path)).read_text()
     for text in (whole[:200], whole.replace("xmin = 0.11 ", "xmin = 0.05 ")):  # they overlap
         path.write_text(text)
         with pytest.raises(UserError, match=f"{path} cannot be read as a TextGrid: "):
