@@ -24,12 +24,11 @@ def network(d=10, *, depth=2, width=16, activation="relu", seed=1, **options):
     return init_mlp(d, depth=depth, width=width, **options)
 
 
-def deep_network(name, depth, width, *, activation="relu", image=(8, 8, 3), outputs=10, seed=0):
+def deep_network(name, depth, width, *, image=(8, 8, 3), seed=0, **options):
     """Return a network of torch's modules by its name, in float64."""
     sizes = {"d": math.prod(image), "image": image, "depth": depth, "width": width}
-    options = {"activation": activation, "outputs": outputs}
-    rng = np.random.default_rng(seed)
-    return make_network(name, rng, **sizes, **options, dtype=torch.float64)
+    options = {"activation": "relu", "outputs": 10, "dtype": torch.float64} | options
+    return make_network(name, np.random.default_rng(seed), **sizes, **options)
 
 
 def inputs(n, d=10, *, seed=1):

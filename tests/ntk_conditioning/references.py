@@ -93,9 +93,8 @@ LAYERS = {"relu": relu_layer, "erf": erf_layer, "normalized_relu": normalized_re
 
 def next_layer(layer, sigma):
     """Return g² E σσ and g² E σ'σ' of all pairs, from their covariances (n, n), by a layer."""
-    pairs = [
-        layer(sigma[i, i], sigma[j, j], sigma[i, j], i == j) for i, j in np.ndindex(sigma.shape)
-    ]
+    indices = np.ndindex(sigma.shape)
+    pairs = [layer(sigma[i, i], sigma[j, j], sigma[i, j], i == j) for i, j in indices]
     return np.array(pairs, object).T.reshape(2, *sigma.shape)
 
 

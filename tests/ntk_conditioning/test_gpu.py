@@ -22,6 +22,7 @@ from ntk_conditioning.transition.feedforward import draw_network
 from ntk_conditioning.transition.gradients import layer_angles
 from tests.ntk_conditioning import gradients
 from tests.ntk_conditioning.gradients import float32_products, inputs
+from tests.ntk_conditioning.kernels.networks_to_differentiate import assert_close
 from tests.support.trainings import after, finish
 
 D = 12
@@ -43,8 +44,7 @@ def test_kernels_spectra_and_angles_are_those_of_the_processor(device, activatio
     found = empirical.ntk(other, X.to(device), tile=tile)
     assert found.device.type == device
     assert torch.equal(found, found.T)
-    largest = float(expected.abs().max())
-    assert torch.allclose(found.cpu(), expected, rtol=0, atol=1e-12 * largest)
+    assert_close(found.cpu(), expected)
     if depth == 5:
         whole, extremes = conditioning(expected.numpy()), extreme_conditioning(found)
         assert extremes.lambda_max == pytest.approx(whole.lambda_max, rel=1e-9)
@@ -61,29 +61,20 @@ def test_single_precision_is_not_rounded_to_less(device):
         model = network(depth=3, activation="tanh", device=device).to(torch.float32)
         found = empirical.ntk(model, X.to(device).float())
     exact = empirical.ntk(network(depth=3, activation="tanh"), X)
-    assert float((found.cpu() - exact).abs().max()) < 1e-5 * float(exact.abs().max())
+    assert_close(found.cpu(), exact, rel=1e-5)
 
 
-def test_convolutions_are_not_rounded_to_less_either(device):
+def test_kernels_of_modules_are_those_of_the_processor_in_either_precision(device):
     torch.manual_seed(1)
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Tanh(), nn.Flatten(), nn.Linear(288, 1))
-    x = torch.randn(20, 3, 8, 8)
-    exact = ntk(model.double(), x.double())
-    with float32_products("high"):
-        found = ntk(model.float().to(device), x.to(device))
-    assert float((found.cpu() - exact).abs().max()) < 1e-5 * float(exact.abs().max())
-
-
-def test_the_kernel_of_any_module_is_that_of_the_processor(device):
-    torch.manual_seed(1)
-    layers = [nn.Conv2d(3, 4, 3, padding=1), nn.GELU(), nn.GroupNorm(2, 4), nn.Flatten()]
-    model = nn.Sequential(*layers, nn.Linear(36, 2)).double()
-    x = X[:, :9].reshape(-1, 1, 3, 3).tile(1, 3, 1, 1) * torch.arange(1, 4).reshape(1, 3, 1, 1)
-    expected = ntk(model, x, outputs="full")
-    found = ntk(model.to(device), x.to(device), outputs="full")
+    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.GELU(), nn.GroupNorm(2, 8), nn.Flatten()]
+    model, x = nn.Sequential(*layers, nn.Linear(512, 2)).double(), torch.randn(150, 3, 8, 8)
+    expected = ntk(model, x.double(), outputs="full")
+    found = ntk(model.to(device), x.double().to(device), outputs="full")
     assert found.device.type == device
-    largest = float(expected.abs().max())
-    assert torch.allclose(found.cpu(), expected, rtol=0, atol=1e-12 * largest)
+    assert_close(found.cpu(), expected)
+    with float32_products("high"):
+        found = ntk(model.float(), x.to(device))  # of the sum of both outputs
+    assert_close(found.cpu(), expected.view(150, 2, 150, 2).sum((1, 3)), rel=1e-5)
 
 
 def test_extremes_of_a_deficient_kernel_are_those_of_the_processor(device):
@@ -101,25 +92,18 @@ def test_extremes_of_a_deficient_kernel_are_those_of_the_processor(device):
 @pytest.mark.parametrize("together", [False, True])
 def test_trainings_are_those_of_the_processor_and_go_on_from_its_state(device, together, momentum):
     """One of them diverges, so that the others go on in another group."""
-    members = [NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.2)] + [
-        NetworkSpec(5, 1e6)
-    ]
+    members = [NetworkSpec(seed, rate) for seed in (1, 5) for rate in (0.05, 0.2)]
+    members += [NetworkSpec(5, 1e6)]
     codes = {"outputs": "classes", "classes": 3, "dtype": torch.double}
-
     size = {"d": D, "depth": 2, "width": 16, "outputs": 3, "dtype": torch.double}
 
     def ensemble(where):
         y = torch.arange(len(X)) % 3
         parts = dict.fromkeys((1, 5), Split(X.to(where), y.to(where)))
-        return Ensemble(
-            partial(make_network, "mlp", **size, activation=activations.get("tanh")),
-            make_loss("cross_entropy", **codes, device=where),
-            members,
-            parts,
-            None,
-            descent=Descent(epochs=3, batch_size=40, momentum=momentum),
-            together=together,
-        )
+        make = partial(make_network, "mlp", **size, activation=activations.get("tanh"))
+        loss = make_loss("cross_entropy", **codes, device=where)
+        descent = Descent(epochs=3, batch_size=40, momentum=momentum)
+        return Ensemble(make, loss, members, parts, None, descent=descent, together=together)
 
     expected, found, later = ensemble("cpu"), ensemble(device), ensemble(device)
     assert expected.advance(after(5))  # of the second epoch, in its middle
@@ -128,9 +112,8 @@ def test_trainings_are_those_of_the_processor_and_go_on_from_its_state(device, t
         finish(each)
     for each in (found, later):
         for name in ("train_loss", "gradient_norm"):
-            np.testing.assert_allclose(
-                each.metrics[name][:, :-1], expected.metrics[name][:, :-1], rtol=1e-10
-            )
+            curves = (some.metrics[name][:, :-1] for some in (each, expected))
+            np.testing.assert_allclose(*curves, rtol=1e-10)
         peaks = (some.state()["peak_loss"][:-1] for some in (each, expected))
         np.testing.assert_allclose(*peaks, rtol=1e-10)
         assert each.diverged.tolist() == expected.diverged.tolist() == [-1] * 4 + [1]

@@ -58,9 +58,8 @@ def test_the_wheel_has_every_file_and_the_quickstart_runs_with_its_few_dependenc
 
     extra = {Requirement(line).name for line in EXTRAS["workflow"]}
     extra -= {"jinja2", *(Requirement(line).name for line in PROJECT["dependencies"])}  # torch's
-    absent = [
-        n for n, of in packages_distributions().items() if extra & {*map(canonicalize_name, of)}
-    ]
+    modules = packages_distributions().items()
+    absent = [name for name, of in modules if extra & {*map(canonicalize_name, of)}]
     texts = map(text_of, ("README.md", "docs/ntk_of_your_network.md"))
     quickstarts = [re.search(r"```python\n(.*?)```", text, re.DOTALL)[1] for text in texts]
     program = PROGRAM.format(absent=absent, quickstarts="\n".join(quickstarts))

@@ -115,7 +115,7 @@ def kernels(
     n, deepest = len(images), max(depths, default=0)
     needed = n * positions * kernel_size**2 * (images.shape[1] + deepest)  # for patches
     needed += 2 * len(depths) * n * n + ARRAYS * max(PAIRS, pairs)
-    what = f"kernels of {n:,} images of {positions:,} pixels"
+    what = f"computing kernels of {n:,} images of {positions:,} pixels"
     require(8 * needed, what, "take fewer or smaller images")
     network = _Network(images, depths, activations.get(activation), pooled=pooled, taps=kernel_size)
     results = [Kernels(depth, *np.empty((2, n, n))) for depth in depths]

@@ -20,7 +20,7 @@ SYMMETRY_ROUNDINGS = 1000
 ONE_THREAD_BELOW = 1024
 
 ZERO_KERNEL = "the kernel is zero: all samples have zero gradient"
-OUT_OF_RANGE = "the kernel's largest eigenvalue leaves float64's range; scale the data"
+OUT_OF_RANGE = "the kernel's eigenvalues, or squares, leave float64's range; scale the data"
 EPS = float(np.finfo(np.float64).eps)
 
 #: An eigenvalue and a bound on its solver's error.

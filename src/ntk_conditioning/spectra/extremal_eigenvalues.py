@@ -22,7 +22,9 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ntk_conditioning import memory
 from ntk_conditioning.spectra.condition_numbers import (
+    OUT_OF_RANGE,
     Conditioning,
+    KernelError,
     check_kernel,
     conditioning,
     entries_move,
@@ -81,6 +83,9 @@ def extreme_conditioning(
 
 def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) -> Conditioning:
     n, eps = matrix.n, float(np.finfo(matrix.dtype).eps)
+    square = matrix.norm * matrix.norm  # as of Lanczos's vectors
+    if matrix.norm > 0 and not np.finfo(np.float64).tiny < square < math.inf:
+        raise KernelError(OUT_OF_RANGE)
     try:
         if matrix.factor():
             lambda_max, top = _largest(matrix.multiply, n)
@@ -160,8 +165,10 @@ class DeviceMatrix:
     """A symmetric tensor K on a GPU, with Cholesky's factor beside it, for the same methods."""
 
     def __init__(self, k: Tensor) -> None:
+        from torch import float64
+
         self._k, self.n, self.dtype = k, len(k), k[:0].numpy(force=True).dtype
-        self.norm = float(k.norm())
+        self.norm = float(k.norm(dtype=float64))
         self.host_bytes = k.nbytes + 8 * k.numel()
 
     def multiply(self, v: Vector) -> Vector:

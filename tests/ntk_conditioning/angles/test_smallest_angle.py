@@ -127,9 +127,7 @@ DATA = {
     "mixed norms": lambda x, other: x * torch.logspace(-6, 6, len(x)).double().unsqueeze(1),
     "one": lambda x, other: x[:1] + 1e-9 * other,
     "two": lambda x, other: x[torch.arange(len(x)) % 2] + 1e-9 * other,
-    "of sizes 1e-9 and 1e-13": lambda x, other: (
-        x[:1] + 1e-9 * torch.cat([other[:5], 1e-4 * other[5:]])
-    ),
+    "sizes 1e-9, 1e-13": lambda x, other: x[:1] + 1e-9 * torch.cat([other[:5], 1e-4 * other[5:]]),
     "norms": lambda x, other: (x[:1] + 1e-9 * other) * torch.logspace(-1, 1, len(x)).unsqueeze(1),
     "scale 1e-30": lambda x, other: 1e-30 * x,
     "scale 1e30": lambda x, other: 1e30 * x,
@@ -203,15 +201,19 @@ def test_one_distinct_sample_has_no_angle_and_other_rows_cannot_be_paired(n):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_parallel_samples_by_the_thousand_are_not_all_compared(sign):
+def test_parallel_samples_by_the_thousand_are_no_duplicates_and_not_all_compared(sign):
     """The first pair at an angle of 0 excludes all after it, in crowds that no cosine separates."""
     x = torch.tensor([3.0, -1, 2, 5, -7, 1]) * torch.arange(1, 1501).double()[:, None]  # exactly
     x[750:] *= sign
     finite = min_angle(network(6, depth=2, width=8), x)
     for found in (finite, INFINITE(x)):
-        assert (found.angle, found.i) == (0, 0)
+        assert (found.angle, found.i, found.duplicates) == (0, 0, 0)
         assert found.candidates < 0.6 * len(x) ** 2 / 2
     assert finite.candidates < 10 * len(x)
+    assert INFINITE(x[:5], activation="erf").angle > 0  # not homogeneous
+    x[1] = x[0]
+    found = INFINITE(x[:5], exclude_duplicates=True)
+    assert (found.angle, found.i, found.j, found.duplicates) == (0, 0, 2, 1)
 
 
 CASES = [*itertools.product([("relu", 0), ("relu", 3), ("tanh", 2)], [*DATA][4:8])]

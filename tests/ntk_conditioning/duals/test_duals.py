@@ -153,9 +153,7 @@ def test_blocks_of_a_dataset_share_tables_with_the_same_result(name):
 
 
 @pytest.mark.parametrize("q", [[3.0, 60.0], [700.0]], ids=str)
-@pytest.mark.parametrize(
-    "name", ["tanh", "gelu", "selu", "sigmoid", "softplus", "normalized_relu", "normrelu"]
-)
+@pytest.mark.parametrize("name", [*activations.names(), "normalized_relu"])
 def test_errors_are_small_for_the_packages_activations(name, q):
     assert dual(activations.get(name), np.array(q)).error < (1e-13 if max(q) < 100 else 1e-12)
 

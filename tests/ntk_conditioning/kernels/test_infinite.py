@@ -179,50 +179,31 @@ def test_the_closest_pair_is_that_of_all_angles(kind, name, depth, monkeypatch):
     assert 0 < found.error < 1e-3 * found.angle
 
 
-def test_parallel_samples_are_no_duplicates():
-    x = samples(5, 4)
-    x[3] = 4 * x[1]
-    found = infinite.min_angle(x, depth=2, activation="relu")
-    assert (found.angle, found.i, found.j, found.duplicates) == (0, 1, 3, 0)
-    assert infinite.min_angle(x, depth=2, activation="erf").angle > 0
-    x[2] = x[1]
-    found = infinite.min_angle(x, depth=2, activation="relu", exclude_duplicates=True)
-    assert (found.angle, found.i, found.j, found.duplicates) == (0, 1, 3, 1)
-
-
-@pytest.mark.parametrize(
-    ("x", "rel"),
-    [
-        ([[1e-5, 0], [3.16e-4, 3.16e-13]], 1e-14),
-        ([[0.6, 0.8], [0.6 + 1e-9, 0.8 + 1.1e-9]], 1e-6),  # by the rounding of norms
-        ([[1e-6, 1e-7], [0.5, 0.06]], 1e-13),
-    ],
-)
-def test_close_samples_of_different_norms_keep_their_digits(x, rel):
-    with mpmath.workdps(80):
-        kernel = infinite_kernels(np.array(x), 1, LAYERS["erf"])[1]
-        expected = mpmath.radians(exact_degrees(kernel, 2)[0, 1])
-    found = infinite.min_angle(x, depth=1, activation="erf")
-    assert found.angle == pytest.approx(float(expected), rel=rel)
-    assert abs(found.angle - expected) <= found.error < 1e-14
-
-
-ERRORS = [*itertools.product(["erf"], [1e-8, 1.0, 1e4, 1e60], [2e-11])]
-ERRORS += itertools.product(["relu"], [1e-8, 1.0, 1e4, 1e60], [1e-12])
-ERRORS += [("tanh", 1.0, 1e-10), ("tanh", 1e3, 1e-3)]
-ERRORS += [("gelu", 1e2, 1e-10), ("gelu", 1e4, 1e-3), ("gelu", 1e8, 1e-3)]
+FIVE, ROUNDING = np.random.default_rng(0).standard_normal((5, 6)), math.degrees(1e-14)
+THREE = unit_rows(FIVE[:3])
+ERRORS = [  # samples, what is above the error in degrees, and how well the angle is known
+    *(("erf", scale * FIVE, 2e-11, 1e-3) for scale in (1e-8, 1.0, 1e4, 1e60)),
+    *(("relu", scale * FIVE, 1e-12, 1e-3) for scale in (1e-8, 1.0, 1e4, 1e60)),
+    *(("tanh", THREE * scale, error, 1e-3) for scale, error in ((1.0, 1e-10), (1e3, 1e-3))),
+    *(("gelu", THREE * scale, error, 1e-3) for scale, error in ((1e2, 1e-10), (1e4, 1e-3))),
+    ("gelu", THREE * 1e8, 1e-3, 1e-3),
+    # close ones of different norms keep their digits, but for what rounding of norms takes
+    ("erf", np.array([[1e-5, 0], [3.16e-4, 3.16e-13]]), ROUNDING, 1e-14),
+    ("erf", np.array([[0.6, 0.8], [0.6 + 1e-9, 0.8 + 1.1e-9]]), ROUNDING, 1e-6),
+    ("erf", np.array([[1e-6, 1e-7], [0.5, 0.06]]), ROUNDING, 1e-13),
+]
 
 
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")
-@pytest.mark.parametrize(("name", "scale", "error"), ERRORS)
-def test_errors_of_smallest_angles_hold(name, scale, error):
-    x = np.random.default_rng(0).standard_normal((5, 6))
-    depth, x = (2, scale * x) if name in LAYERS else (1, scale * unit_rows(x[:3]))
+@pytest.mark.parametrize(("name", "x", "error", "rel"), ERRORS)
+def test_errors_of_smallest_angles_hold(name, x, error, rel):
+    depth, layer = (2, LAYERS[name]) if name in LAYERS else (1, None)
     with mpmath.workdps(150):
-        k = infinite_kernels(x, 2, LAYERS[name])[1] if name in LAYERS else plain_ntk(x, name)
+        k = infinite_kernels(x, depth, layer)[1] if layer else plain_ntk(x, name)
         angles = exact_degrees(k, len(x))
     found = infinite.min_angle(x, depth=depth, activation=name)
     smallest, bound = angles[np.triu_indices(len(x), 1)].min(), math.degrees(found.error)
     assert abs(found.degrees - smallest) <= bound < error
+    assert found.degrees == pytest.approx(float(smallest), rel=rel)
     assert found.i < found.j
     assert angles[found.i, found.j] <= smallest + 2 * bound

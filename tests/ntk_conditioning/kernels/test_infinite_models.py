@@ -70,7 +70,7 @@ def test_kernels_are_those_of_loops_over_pixels_in_40_digits(name, taps, pooling
     # a few roundings, and those of quadrature
     tolerance = 1e-13 if name == "normalized_relu" else 1e-14
     options = {"activation": name, "pooling": pooling, "kernel_size": taps}
-    for kernel in kernels(x, depths=depths.copy(), **options):
+    for kernel in kernels(x, depths=[*reversed(depths)], **options):
         assert kernel.depth == depths.pop(0)
         with mpmath.workdps(40):
             expected = slow_kernels(x, kernel.depth, LAYERS[name], pooling=pooling, taps=taps)
@@ -93,7 +93,8 @@ NO_SAMPLES = [
     ([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], ZeroRowError, "row 1"),
 ]
 UNIT, SECOND = unit_rows(samples(2, 4, seed=1)), np.array([[0], [1]])
-ONES, WIDE = np.ones((2, 1, 3, 3)), np.ones((2, 1, 999, 999))
+ONES, WIDE, MANY = np.ones((2, 1, 3, 3)), np.ones((2, 1, 999, 999)), np.ones((10**6, 1, 1, 1))
+UNFIT = [({"kernel_size": k}, f"kernel size {k}; give an odd") for k in (2, -1, 1.5)]
 SCALE = "^{} at depth 1: .*; scale the data"
 LIMITED = [  # not resolved, or beyond the range
     *((infinite.ntk, "erf", scale * UNIT) for scale in (1e200, 1e-170**SECOND, 1e100**SECOND)),
@@ -123,9 +124,17 @@ STEEP = {"activation": activations.Activation("steep", *FUNCTIONS)}
         (kernels, np.ones((2, 9)), {}, SamplesError, r"shape \(2, 9\); give \(n, colours"),
         (kernels, ONES * math.nan, {}, SamplesError, "not a number"),
         (kernels, ONES * [[[[1]]], [[[0]]]], {}, ZeroRowError, "row 1"),
-        (kernels, ONES, {"kernel_size": 2}, ConvolutionError, "kernel size 2; give an odd"),
+        *((kernels, ONES, size, ConvolutionError, problem) for size, problem in UNFIT),
         (kernels, ONES, {"pooling": "max"}, ConvolutionError, "'max'; give 'none' or 'average'"),
-        (kernels, WIDE, {"pooling": "average"}, NotEnoughMemoryError, "998,001 pixels take"),
+        (kernels, WIDE, {"pooling": "average"}, NotEnoughMemoryError, "998,001 pixels takes"),
+        (kernels, MANY, {}, NotEnoughMemoryError, "1,000,000 images of 1 pixels takes 16000"),
+        (
+            kernels,
+            WIDE,
+            {"kernel_size": 99_999},
+            NotEnoughMemoryError,
+            "2 images of 998,001 pixels",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::ntk_conditioning.duals.quadrature.InaccurateDualWarning")

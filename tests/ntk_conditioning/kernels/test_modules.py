@@ -110,6 +110,7 @@ def test_other_samples_may_have_another_number_of_positions(places, caplog):
     parts = {"a": nn.Linear(3, 30), "b": nn.Linear(30, 30), "o": nn.Linear(30, 1)}
     model = OfFunction(lambda m, x: m.o(m.b(m.a(x).relu()).tanh().mean(1)), **parts)
     assert_is_product_of_jacobians(model, (torch.randn(3, 4, 3),), (torch.randn(2, places, 3),))
+    assert ntk(model, torch.full((3, places, 3), torch.nan)).isnan().all()
     assert not caplog.messages  # nothing is slow
 
 

@@ -189,8 +189,6 @@ def test_module_inputs_and_random_numbers_are_left_as_they_were(kernel, last, er
 
 MILLION = torch.zeros(1, 3).double().expand(10**6, 3)
 WIDE = OfFunction(lambda m, x: (x @ m.w).expand(-1, 10**6), w=torch.ones(3, 1).double())
-
-
 TOO_LARGE = [
     lambda: ntk(nn.Linear(3, 1), MILLION),
     lambda: ntk(nn.Linear(3, 1), MILLION, MILLION),

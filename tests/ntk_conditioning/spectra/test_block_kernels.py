@@ -18,25 +18,16 @@ from tests.ntk_conditioning.gradients import inputs, network
 
 N = 60
 X = inputs(N, 6).numpy()
-KERNELS = pytest.mark.parametrize(
-    "name", ["empirical_ntk", "empirical_nngp", "infinite_ntk", "nngp"]
-)
+INFINITE = ["infinite_ntk", "nngp"]
+KERNELS = pytest.mark.parametrize("name", ["empirical_ntk", "empirical_nngp", *INFINITE])
 
 
-def kernel(
-    name,
-    below=N + 1,
-    available=10**10,
-    activation="relu",
-    depth=2,
-    dtype=torch.float64,
-    threads=1,
-):
+def kernel(name, below=N + 1, available=10**10, threads=1, activation="relu", depth=2, **options):
     budget = MemoryBudget(available, below, threads, remedy="lower kernel_size")
     sigma = activations.get(activation)
     if "empirical" not in name:
         return InfiniteKernel(sigma, depth, name, budget)
-    mlp = network(6, depth=depth, width=150, activation=sigma, dtype=dtype)
+    mlp = network(6, depth=depth, width=150, activation=sigma, **options)
     return EmpiricalKernel(mlp, name, budget)
 
 
@@ -67,7 +58,7 @@ def test_linear_networks_need_no_kernel_and_no_memory(name, options):
 
 
 @pytest.mark.parametrize("below", [6, 5])  # by the spectrum, and by the extremes
-@pytest.mark.parametrize("name", ["infinite_ntk", "nngp"])
+@pytest.mark.parametrize("name", INFINITE)
 def test_the_error_of_kappa_contains_that_of_a_kink_that_is_not_declared(name, below):
     exact = activations.normrelu(-3.0)  # exact by its own formula
     bent = replace(exact, name="bent", kinks=())

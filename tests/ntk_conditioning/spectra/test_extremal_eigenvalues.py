@@ -183,11 +183,10 @@ def test_a_kernel_is_untouched_unless_it_may_be_overwritten(layout, rank):
         return np.asarray(k, order=layout[0])
 
     k, expected = arranged(), extreme_conditioning(np.ascontiguousarray(arranged()))
-    assert extreme_conditioning(k) == expected
-    assert extreme_conditioning(torch.from_numpy(k)) == expected
+    for given in (np.asarray, torch.from_numpy):
+        assert extreme_conditioning(given(k)) == expected
+        assert extreme_conditioning(given(arranged()), overwrite=True) == expected
     assert k.tobytes() == arranged().tobytes()
-    assert extreme_conditioning(arranged(), overwrite=True) == expected
-    assert extreme_conditioning(torch.from_numpy(arranged()), overwrite=True) == expected
 
 
 def test_nothing_of_the_kernels_size_is_allocated_by_small_tiles(monkeypatch):
@@ -211,6 +210,7 @@ CROWDED = {  # where Lanczos cannot tell eigenvectors apart
     "largest": kernel(np.r_[np.geomspace(1, 1e3, 100), 1e6 * (1 - CLOSE)]),
 }
 SINGLE = CROWDED["largest"].astype(np.float32)
+HELD = [(on_torch, of_rank(23, 11), 2), (extreme_conditioning, SINGLE, 1)]  # kept, and of a solver
 
 
 @BOTH
@@ -222,10 +222,7 @@ def test_crowded_eigenvalues_are_found_by_the_whole_spectrum(k, condition, caplo
     assert line.startswith("n = 300: extreme eigenvalues are too close")
 
 
-@pytest.mark.parametrize(
-    ("condition", "k", "numbers"),
-    [(on_torch, of_rank(23, 11), 2), (extreme_conditioning, SINGLE, 1)],  # kept, and of a solver
-)
+@pytest.mark.parametrize(("condition", "k", "numbers"), HELD)
 def test_what_the_host_must_hold_in_float64_must_be_available(condition, k, numbers, monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 8 * numbers * k.size)
     assert condition(k).numerical_rank == conditioning(k).numerical_rank

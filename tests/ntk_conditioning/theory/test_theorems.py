@@ -217,13 +217,11 @@ def test_rates_are_those_of_decay_where_it_is_resolved():
 
 
 def test_what_the_theorems_do_not_cover_is_refused():
+    angles = liu2023relu.embedding_angle, liu2023relu.gradient_angle
+    outside = [([0.5, theta], 2) for theta in (-1e-9, 3.2, math.nan)]
     for function, arguments, error, problem in (
         (theory.separating_depth, (0.0, 0.5), DomainError, "samples must differ in direction"),
-        *(
-            (angle_of, ([0.5, angle], 2), DomainError, r"lies in \[0, π\]")
-            for angle_of in (liu2023relu.embedding_angle, liu2023relu.gradient_angle)
-            for angle in (-1e-9, 3.2, math.nan)
-        ),
+        *((f, each, DomainError, r"lies in \[0, π\]") for f in angles for each in outside),
         (rows, (2 * SPACE, 1), SamplesError, "norms from 2 to 2; scale the samples to norm 1"),
         (rows, (PLANE[:1] * [[1], [-1]], 1), DomainError, "equal or opposite"),
         (rows, (SPACE[:1], 1), SamplesError, "a single sample"),
