@@ -69,13 +69,20 @@ def scaled(samples: PreparedSamples, *, like: PreparedSamples | None = None) -> 
             case "symmetric", (low, high):
                 x = (x - low) / (high - low) * 2 - 1
             case "unit_norm", _:
+                largest = np.abs(x).max(axis=1, keepdims=True)  # squares could leave the range
+                largest[largest == 0] = 1
+                x /= largest
                 norms = np.linalg.norm(x, axis=1, keepdims=True)
                 x /= np.where(norms > 0, norms, 1)
             case "standardize", _:
                 known = x if like is None else like.x.astype(np.float64)
-                mean, spread = known.mean(axis=0), known.std(axis=0)
-                constant = spread <= len(known) * np.finfo(float).eps * np.abs(mean)
-                x = (x - mean) / np.where(constant, np.inf, spread)
+                mean = known.mean(axis=0)
+                largest = np.abs(known - mean).max(axis=0)  # as unit_norm
+                largest[largest == 0] = 1
+                spread = np.sqrt(np.mean(((known - mean) / largest) ** 2, axis=0))
+                constant = largest * spread <= len(known) * np.finfo(float).eps * np.abs(mean)
+                spread[constant] = largest[constant] = np.inf
+                x = (x - mean) / largest / spread
             case "none", _:
                 pass
             case scaling, _:

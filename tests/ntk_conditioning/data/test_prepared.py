@@ -65,6 +65,14 @@ def test_zero_rows_and_values_beyond_float64_are_named():
         by("standardize", x)
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_squares_of_values_may_leave_float64(size):
+    x = part(9, 0).x / 16
+    units, standardized = by("unit_norm", size * x), by("standardize", size * x)
+    np.testing.assert_allclose(units, unit_rows(x), rtol=1e-14)  # a few roundings per feature
+    np.testing.assert_allclose(standardized, StandardScaler().fit_transform(x), rtol=1e-11)
+
+
 def test_test_samples_are_standardized_as_scikit_learn_fitted_to_the_training_part(tmp_path):
     train, test = part(20, 0), part(7, 1)
     train.x[:, 2] = 0.1  # constant, but its mean is rounded
