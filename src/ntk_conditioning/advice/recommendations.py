@@ -84,8 +84,9 @@ def advise(
 
     Equal samples count once, and those without direction not at all. The first of ``activations``
     and the two best ones are drawn at finite width. With ``threads`` activations share the work;
-    linear algebra should then have one. Raises as `geometry`.
+    linear algebra should then have one. All is computed in float64. Raises as `geometry`.
     """
+    x = np.asarray(x, np.float64)
     shape = geometry(name, x)
     distinct, block = x[shape.rows], min(BLOCK, len(shape.rows))
     chosen = DataPlace(name, distinct, block).rows(seed)

@@ -27,7 +27,7 @@ def advised(x, labels=None, *, depths=(1, 4), deepest=0):
     """Return the advice, and its sentences by heading; networks of finite width take longest."""
     options = {"activations": [activations.get(each) for each in NAMES], "depths": depths}
     with mock.patch.object(recommendations, "DEEPEST", deepest):
-        advice = advise("mine", np.asarray(x, float), labels, **options)
+        advice = advise("mine", x, labels, **options)
     return advice, {title: " ".join(sentences) for title, sentences in in_words(advice).items()}
 
 
@@ -55,14 +55,15 @@ def test_equal_samples_are_to_be_removed_and_count_once():
     pd.testing.assert_frame_equal(advice.predictions, once.predictions)
 
 
-def test_one_long_sample_is_to_be_divided_by_its_norm():
-    x = uniform(60, 120)
+def test_one_long_sample_is_to_be_divided_by_its_norm_in_float64():
+    x = uniform(60, 120).astype(np.float32)
     x[7] *= 30
     advice, said = advised(x)
     assert advice.preparation == "unit_norm"
     assert said["What to do first"].startswith("Divide each sample by its norm: kappa goes from ")
     kappas = {each.repair: each.kappa for each in reversed(advice.repairs)}
     assert kappas["none"] / kappas["unit_norm"] > 50  # the kernel's diagonal is the squared norms
+    pd.testing.assert_frame_equal(advice.predictions, advised(x.astype(float))[0].predictions)
 
 
 def test_features_of_other_units_are_to_be_standardised():
