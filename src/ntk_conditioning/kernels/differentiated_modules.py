@@ -96,12 +96,12 @@ class DifferentiatedModule:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether memory, of which torch has a plain error on a CPU, was the reason."""
+    """Return whether memory ran out; on a CPU, torch raises a plain RuntimeError then."""
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "CPUAllocator" in str(error)
 
 
 def first(model: nn.Module, returned: Any) -> Any:
-    """Return what a module returned, but of a `networks.modules.Network` only the outputs."""
+    """Return what a module returned; of the pair of a `networks.modules.Network` the outputs."""
     return returned[0] if isinstance(model, Network) else returned
 
 
@@ -132,7 +132,7 @@ def differentiated(model: nn.Module | MLP, selection: Selection | None) -> Diffe
 
 
 def _check(name: str, module: nn.Module) -> None:
-    """Raise `ModuleError` for a layer without a shape, or that changes itself or mixes samples."""
+    """Raise `ModuleError` for a layer without a shape, or that changes, draws or mixes."""
     tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
     if any(map(nn.parameter.is_lazy, tensors)):
         raise ModuleError(f"{name} has no shape yet: call the module once on a few samples")

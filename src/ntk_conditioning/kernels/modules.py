@@ -2,10 +2,10 @@
 
     K_ij = <∇f(x_i), ∇f(x_j)> = Σ_p <∂f(x_i)/∂p, ∂f(x_j)/∂p>,  p all parameters.
 
-First `traces.survey` runs the module on one sample and finds linear layers, whose gradients factor;
-all others (of convolutions, norms, biases) are kept as they are. Then `sample_gradients` computes
-both, for a panel of samples and a group of parameters at a time, and `kernel_terms` adds their
-inner products to a tile of the kernel.
+First `traces.survey` runs the module on one sample and finds weights whose gradients factor, those
+of linear layers and embeddings. Then `sample_gradients` computes the factors where that is cheaper,
+and else plain gradients (as of convolutions, norms and biases), for a panel of samples and a group
+of parameters at a time, and `kernel_terms` adds their inner products to a tile of the kernel.
 """
 
 import logging

@@ -1,8 +1,9 @@
 """The gradients ∂f/∂p at each sample, by some of a module's parameters, for a batch of samples.
 
 A backward pass at one sample, by `torch.func.vjp`, gives at once ∂f/∂shift for the weights that
-`traces` found to factor, and ∂f/∂p for all others. `torch.func.vmap` does so for many samples, of
-which the module sees each alone. Where it cannot, autograd takes one sample after the other.
+`traces` found to factor, where that is cheaper, and ∂f/∂p for all others, as of convolutions.
+`torch.func.vmap` does so for many samples, of which the module sees each alone. Where it cannot,
+autograd takes one sample after the other.
 """
 
 import warnings
@@ -23,7 +24,7 @@ from ntk_conditioning.kernels.differentiated_modules import (
 from ntk_conditioning.kernels.kernel_terms import Gradients
 from ntk_conditioning.kernels.traces import Trace, TracePlan, shapes_of, survey
 
-#: Samples that the module sees at once, at most.
+#: Samples that are differentiated at once, at most.
 MOST_SAMPLES = 64
 #: Samples of a batch whose outputs are compared with what the module gives for each alone.
 COMPARED = 8
@@ -61,15 +62,15 @@ class SampleGradients:
         self._checked = set[str]()  # parameters by which gradients were compared with autograd's,
         self._largest = 0.0  # and the largest inner product of these
         k, pairs = len(combinations), n * n / 2
-        rows = k**2 if full else k
+        products = k**2 if full else k
         for name, parameter in module.parameters.items():
-            entries = k * parameter.numel()
+            entries = k * parameter.numel() * (1 + parameter.is_complex())
             if use_vmap and name in plan.layers:
-                inputs, zeros = plan.layers[name]
-                # multiplications with factors, and with plain gradients that are made of them
-                factors = pairs * len(zeros) * (inputs + rows * zeros.numel())
-                if factors < (pairs * rows + n * k * len(zeros)) * parameter.numel():
-                    entries = inputs + k * zeros.numel()
+                size, zeros = plan.layers[name]
+                # multiplications with factors, and those with plain gradients and to form them
+                factors = pairs * len(zeros) * (size + products * zeros.numel())
+                if factors < (pairs * products + n * k * len(zeros)) * parameter.numel():
+                    entries = size + k * zeros.numel()
                     self._positions[name] = len(zeros)
             self._row_bytes[name] = entries * plan.dtype.itemsize
 
@@ -166,10 +167,9 @@ class SampleGradients:
 
         outputs, gradients, inputs = vmap(of_sample)(*(t.clone() for t in samples))
         terms: dict[str, tuple[Tensor, ...]] = {}
-        for name in sorted(
-            names, key=inputs.__contains__
-        ):  # the longest sums first, to a small total
-            d = gradients[name].to(self._plan.dtype)
+        # plain gradients first: their sums are the longest, and best added to a small total
+        for name in sorted(names, key=inputs.__contains__):
+            d = real_numbers(gradients[name]).to(self._plan.dtype)
             if name in inputs:  # an embedding's are row numbers
                 a = inputs[name]
                 terms[name] = d, a.to(d) if a.is_floating_point() else a
@@ -218,6 +218,11 @@ class SampleGradients:
         return total
 
 
+def real_numbers(gradient: Tensor) -> Tensor:
+    """Return a gradient; one in a complex parameter as real and imaginary parts (…, 2)."""
+    return torch.view_as_real(gradient.resolve_conj()) if gradient.is_complex() else gradient
+
+
 def autograd(
     module: DifferentiatedModule,
     sample: Sequence[Tensor],
@@ -232,7 +237,7 @@ def autograd(
     options: Any = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
     rows = [torch.autograd.grad(value, parameters, **options) for value in values]
     gradients = {
-        name: torch.stack([g.to_dense().flatten().to(outputs.dtype) for g in column])
+        name: torch.stack([real_numbers(g.to_dense()).flatten().to(outputs.dtype) for g in column])
         for name, column in zip(names, zip(*rows, strict=True), strict=True)
     }
     return outputs.detach(), gradients

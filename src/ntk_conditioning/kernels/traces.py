@@ -2,8 +2,8 @@
 
 A linear layer z_s = W a_s at positions s has ∂f/∂W = Σ_s d_s a_sᵀ with d_s = ∂f/∂z_s. To get d_s
 without forming ∂f/∂W, the layer's result becomes z_s + shift_s, where all shifts are zero, and f is
-differentiated by the shifts. This is done for weights that are used once, by a linear layer, a
-matrix product or an embedding.
+differentiated by the shifts. This is possible for real weights that are used once, by a linear
+layer, a matrix product or an embedding.
 """
 
 import inspect
@@ -33,8 +33,8 @@ _TRANSPOSING = {torch.t, Tensor.t, torch.transpose, Tensor.transpose}
 _TRANSPOSING |= {getattr(Tensor, name).__get__ for name in ("T", "mT")}
 _MULTIPLYING = {torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__}
 _DIVIDING = {torch.div, Tensor.div, Tensor.__truediv__}
-#: The arguments of functions that compute a layer.
 _OF_EMBEDDING = ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq")
+#: The arguments of functions that compute a layer.
 _ARGUMENTS: dict[Any, tuple[str, ...]] = {
     **dict.fromkeys((torch.matmul, Tensor.matmul, Tensor.__matmul__), ("input", "weight")),
     **dict.fromkeys((torch.mm, Tensor.mm, functional.linear), ("input", "weight")),
@@ -65,7 +65,7 @@ class TracePlan:
 
 
 def survey(module: DifferentiatedModule, sample: Sequence[Tensor]) -> TracePlan:
-    """Return what a module does with one sample, by running it: twice, as it may be random.
+    """Return what a module does with one sample, from two traced runs: it may be random.
 
     Raises `OutputsError`, `TrainingModeError` and `ModuleError`.
     """
@@ -188,7 +188,7 @@ def _layer_of(
     """Return the input of the layer that a call computes, if it does, and the row that pads it."""
     given = dict(zip(_ARGUMENTS.get(func, ()), args, strict=False)) | kwargs
     is_layer = func in _ARGUMENTS and weight.ndim == 2 and given.get("weight") is weight
-    if not is_layer or given.get("scale_grad_by_freq"):
+    if not is_layer or weight.is_complex() or given.get("scale_grad_by_freq"):
         return None, None
     padding = given.get("padding_idx")
     return given["input"], None if padding is None else padding % len(weight)

@@ -105,6 +105,22 @@ def test_parameters_are_selected_by_names_patterns_and_tests(selected, names):
     assert_is_product_of_jacobians(model, x, selected=selected, names=names)
 
 
+@pytest.mark.parametrize("outputs", OUTPUTS)
+def test_a_complex_weight_counts_as_its_real_and_imaginary_part(outputs):
+    def forward(m, x, weight=lambda w: w):  # a layer of Fourier modes and a matrix product
+        return ((torch.fft.rfft(x) * weight(m.modes)) @ weight(m.product)).abs() @ m.head
+
+    x, head, parts = torch.randn(4, 4), torch.randn(5, 3), (torch.randn(3, 2), torch.randn(3, 5, 2))
+    pairs = OfFunction(partial(forward, weight=torch.view_as_complex), head=head)
+    model = OfFunction(forward, head=head)
+    for name, part in zip(("modes", "product"), parts, strict=True):
+        setattr(pairs, name, nn.Parameter(part))
+        setattr(model, name, nn.Parameter(torch.view_as_complex(part)))
+    j = jacobian(pairs, (x,))
+    assert_close(k := ntk(model, x, outputs=outputs), kernel(j, j, outputs))
+    assert_products(ntk_operator(model, x, outputs=outputs), k)
+
+
 @pytest.mark.parametrize("places", [1, 2, 7])
 def test_other_samples_may_have_another_number_of_positions(places, caplog):
     parts = {"a": nn.Linear(3, 30), "b": nn.Linear(30, 30), "o": nn.Linear(30, 1)}
