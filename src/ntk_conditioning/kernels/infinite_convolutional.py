@@ -39,6 +39,7 @@ from ntk_conditioning.angles.pairs import require_directions, upper_tiles
 from ntk_conditioning.duals.closed_forms import Dual, angle_of
 from ntk_conditioning.errors import UserError
 from ntk_conditioning.kernels.infinite_network import (
+    SamplesError,
     UnresolvedKernelError,
     require_cosines,
     resolved_dual,
@@ -91,7 +92,7 @@ def kernels(
     that, unless the activation is homogeneous.
 
     Raises:
-        SamplesError: if ``x`` is no array of finite images.
+        SamplesError: if ``x`` is no array of finite images, or a depth is negative or not whole.
         ConvolutionError: if ``kernel_size`` is even or not positive, or ``pooling`` unknown.
         ZeroRowError: if an image is zero.
         UnknownActivationError: if ``activation`` names none.
@@ -105,6 +106,9 @@ def kernels(
     """
     images = samples_of(x, ndim=4, form="(n, colours, height, width)")
     require_directions(images.reshape(len(images), -1))
+    for depth in (depths := [*depths]):
+        if not hasattr(depth, "__index__") or depth < 0:
+            raise SamplesError(f"depth {depth!r} is negative or not whole; it counts convolutions")
     depths = sorted(set(depths))
     if not hasattr(kernel_size, "__index__") or kernel_size < 1 or kernel_size % 2 == 0:
         raise ConvolutionError(f"kernel size {kernel_size}; give an odd, positive number")

@@ -139,7 +139,7 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     more come out right. The resolution floor is (max(n, p) · eps · σ_max)². With p < n, the n - p
     smallest eigenvalues are exactly zero by structure.
 
-    Raises `KernelError` if ``f`` is no finite matrix of floats, is zero, or its squares overflow.
+    Raises `KernelError` if ``f`` is no finite matrix of floats, zero, or its squares leave float64.
 
     >>> round(conditioning_from_factor(np.diag([1.0, 1e-9])).kappa / 1e18, 6)
     1.0
@@ -149,6 +149,8 @@ def conditioning_from_factor(f: NDArray[np.floating]) -> Conditioning:
     singular = scipy.linalg.svdvals(f.astype(np.float64, copy=False), check_finite=False)
     error = growth(n, p) * EPS * singular[0]  # of a σ
     floor = float((max(n, p) * np.finfo(f.dtype).eps * singular[0]) ** 2)
+    if singular[0] > 0 and floor < np.finfo(np.float64).tiny:  # whose squares lose digits
+        raise KernelError(OUT_OF_RANGE)
     eigenvalues = np.pad(singular**2, (0, n - len(singular)))
     errors = (2 * singular[[0, -1]] * error + error**2).tolist()
     largest = float(eigenvalues[0]), errors[0]

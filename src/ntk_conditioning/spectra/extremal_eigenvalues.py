@@ -108,6 +108,8 @@ def _condition(matrix: InMemoryMatrix | DeviceMatrix, entry_error: float = 0.0) 
 
 def _largest(operator: Operator, n: int) -> tuple[float, Vector]:
     """Return the largest eigenvalue of a symmetric operator and its unit vector (n,)."""
+    if n == 1:
+        return float(operator(np.ones(1))[0]), np.ones(1)
     start = np.random.default_rng(0).standard_normal(n)  # the same in every run
     linear = LinearOperator((n, n), matvec=lambda v: operator(v.ravel()), dtype=np.float64)
     rng = np.random.default_rng(0)  # for restarts where eigenvalues repeat

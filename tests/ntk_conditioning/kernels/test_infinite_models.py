@@ -123,6 +123,8 @@ STEEP = {"activation": activations.Activation("steep", *FUNCTIONS)}
         (profiles, np.eye(2), STEEP, UnresolvedKernelError, "^steep .* scale the data"),
         (kernels, np.ones((2, 9)), {}, SamplesError, r"shape \(2, 9\); give \(n, colours"),
         (kernels, ONES * math.nan, {}, SamplesError, "not a number"),
+        (kernels, ONES, {"depths": [2, -1]}, SamplesError, "-1 is negative"),
+        (kernels, ONES, {"depths": [1.5]}, SamplesError, "depth 1.5 is .* not whole"),
         (kernels, ONES * [[[[1]]], [[[0]]]], {}, ZeroRowError, "row 1"),
         *((kernels, ONES, size, ConvolutionError, problem) for size, problem in UNFIT),
         (kernels, ONES, {"pooling": "max"}, ConvolutionError, "'max'; give 'none' or 'average'"),
